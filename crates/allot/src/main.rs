@@ -1,0 +1,2 @@
+//! The `allot` command.
+fn main() {}

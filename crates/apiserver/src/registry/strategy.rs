@@ -1,0 +1,75 @@
+//! What is particular about a kind: hooks that the generic handlers call in a fixed order, prepare →
+//! default → validate → warn → canonicalise. All pure.
+
+use std::fmt::Debug;
+
+use allotment_machinery::field::FieldError;
+use allotment_machinery::json::Map;
+
+/// Which write the hooks are called for.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    /// A new object.
+    Create,
+    /// A change of `old`; `subresource` is empty for the object itself.
+    Update {
+        /// The object before.
+        old: &'a Map,
+        /// `status`, `finalize`, …
+        subresource: &'a str,
+    },
+}
+
+/// How names of a kind have to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// A DNS-1123 subdomain: most kinds.
+    Subdomain,
+    /// A DNS-1123 label: namespaces.
+    Label,
+    /// A DNS-1035 label: services.
+    Dns1035Label,
+    /// What can be a path segment: RBAC kinds.
+    PathSegment,
+}
+
+/// The hooks of a kind. Schema, pruning and defaulting by schema, metadata rules and generation are
+/// generic and not repeated here.
+pub trait Strategy: Debug + Send + Sync + 'static {
+    /// How names have to look.
+    fn name_rule(&self) -> NameRule {
+        NameRule::Subdomain
+    }
+
+    /// Whether `metadata.generation` counts changes of what is not metadata or status.
+    fn counts_generation(&self) -> bool {
+        false
+    }
+
+    /// Whether a PUT of a name that is absent creates.
+    fn creates_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether a PUT without resource version is taken.
+    fn updates_unconditionally(&self) -> bool {
+        true
+    }
+
+    /// Clears what clients may not set, keeps what they may not change, fills in defaults that a schema
+    /// cannot say.
+    fn prepare(&self, _operation: Operation<'_>, _object: &mut Map) {}
+
+    /// What is wrong with the object beyond schema and metadata.
+    fn validate(&self, _operation: Operation<'_>, _object: &Map) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// What the client is warned of.
+    fn warnings(&self, _operation: Operation<'_>, _object: &Map) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Brings an accepted object into its one form.
+    fn canonicalise(&self, _object: &mut Map) {}
+}

@@ -1,0 +1,203 @@
+//! Errors as Kubernetes answers them: a `Status` object with reason, details and causes.
+
+use allotment_machinery::field::FieldError;
+use allotment_machinery::json;
+use allotment_machinery::json::Value;
+
+/// An error that a client is answered with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// The HTTP status.
+    pub code: u16,
+    /// The machine-readable reason; empty where Kubernetes gives none.
+    pub reason: &'static str,
+    /// What a person reads.
+    pub message: String,
+    /// What it is about; boxed since most of the program passes errors on.
+    pub details: Option<Box<Details>>,
+}
+
+/// What an error is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// The object's name.
+    pub name: String,
+    /// Its API group.
+    pub group: String,
+    /// Its kind, or resource.
+    pub kind: String,
+    /// Its UID.
+    pub uid: String,
+    /// What exactly is wrong.
+    pub causes: Vec<Cause>,
+    /// Seconds after which to try again.
+    pub retry_after_seconds: u32,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The machine-readable reason.
+    pub reason: String,
+    /// What a person reads.
+    pub message: String,
+    /// The field, as a path.
+    pub field: String,
+}
+
+/// The resource that an error names: `roles.rbac.authorization.k8s.io "x" not found`.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// API group; empty for the core group.
+    pub group: &'a str,
+    /// Plural resource name, or the kind where Kubernetes names kinds.
+    pub resource: &'a str,
+    /// Object name; may be empty.
+    pub name: &'a str,
+}
+
+impl About<'_> {
+    fn qualified(&self) -> String {
+        if self.group.is_empty() { self.resource.to_owned() } else { format!("{}.{}", self.resource, self.group) }
+    }
+
+    fn details(&self) -> Details {
+        Details {
+            name: self.name.to_owned(),
+            group: self.group.to_owned(),
+            kind: self.resource.to_owned(),
+            ..Details::default()
+        }
+    }
+}
+
+impl ApiError {
+    /// An error without details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        ApiError { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(code: u16, reason: &'static str, about: About<'_>, message: String) -> Self {
+        ApiError { code, reason, message, details: Some(Box::new(about.details())) }
+    }
+
+    /// 404: no such object.
+    pub fn not_found(about: About<'_>) -> Self {
+        let message = format!("{} \"{}\" not found", about.qualified(), about.name);
+        ApiError::about(404, "NotFound", about, message)
+    }
+
+    /// 409: the name is taken.
+    pub fn already_exists(about: About<'_>) -> Self {
+        let message = format!("{} \"{}\" already exists", about.qualified(), about.name);
+        ApiError::about(409, "AlreadyExists", about, message)
+    }
+
+    /// 409: somebody else was faster, or a precondition does not hold.
+    pub fn conflict(about: About<'_>, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{}\": {why}", about.qualified(), about.name);
+        ApiError::about(409, "Conflict", about, message)
+    }
+
+    /// 403.
+    pub fn forbidden(about: About<'_>, why: &str) -> Self {
+        let message = match (about.resource, about.name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{} is forbidden: {why}", about.qualified()),
+            (_, name) => format!("{} \"{name}\" is forbidden: {why}", about.qualified()),
+        };
+        ApiError::about(403, "Forbidden", about, message)
+    }
+
+    /// 422: fields are wrong. `kind` is the kind, not the resource.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
+        let about = About { group, resource: kind, name };
+        let list = match errors {
+            [] => String::new(),
+            [only] => only.to_string(),
+            many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        };
+        let causes = errors
+            .iter()
+            .map(|error| Cause {
+                reason: error.reason().to_owned(),
+                message: error.body(),
+                field: error.path.to_string(),
+            })
+            .collect();
+        let message = format!("{} \"{name}\" is invalid: {list}", about.qualified());
+        let details = Details { causes, ..about.details() };
+        ApiError { code: 422, reason: "Invalid", message, details: Some(Box::new(details)) }
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        ApiError::new(400, "BadRequest", message)
+    }
+
+    /// 401.
+    pub fn unauthorized() -> Self {
+        ApiError::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 500: our fault. The message must not hold secrets.
+    pub fn internal(message: impl Into<String>) -> Self {
+        let text = message.into();
+        let details =
+            Details { causes: vec![Cause { message: text.clone(), ..Cause::default() }], ..Details::default() };
+        ApiError {
+            code: 500,
+            reason: "InternalError",
+            message: format!("Internal error occurred: {text}"),
+            details: Some(Box::new(details)),
+        }
+    }
+
+    /// The `Status` object.
+    pub fn to_value(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": (self.message.as_str()), "code": (i64::from(self.code))
+        });
+        if let Some(map) = status.as_object_mut() {
+            if !self.reason.is_empty() {
+                map.insert("reason", self.reason);
+            }
+            if let Some(details) = &self.details {
+                map.insert("details", details.to_value());
+            }
+        }
+        status
+    }
+}
+
+impl Details {
+    fn to_value(&self) -> Value {
+        let mut map = allotment_machinery::json::Map::new();
+        let mut set = |key: &str, text: &str| {
+            if !text.is_empty() {
+                map.insert(key, text);
+            }
+        };
+        set("name", &self.name);
+        set("group", &self.group);
+        set("kind", &self.kind);
+        set("uid", &self.uid);
+        if !self.causes.is_empty() {
+            map.insert("causes", self.causes.iter().map(Cause::to_value).collect::<Vec<_>>());
+        }
+        if self.retry_after_seconds > 0 {
+            map.insert("retryAfterSeconds", i64::from(self.retry_after_seconds));
+        }
+        Value::Object(map)
+    }
+}
+
+impl Cause {
+    fn to_value(&self) -> Value {
+        let members = [("reason", &self.reason), ("message", &self.message), ("field", &self.field)];
+        let present = members.into_iter().filter(|(_, text)| !text.is_empty());
+        Value::Object(present.map(|(key, text)| (key.to_owned(), Value::from(text.as_str()))).collect())
+    }
+}

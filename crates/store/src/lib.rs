@@ -1,0 +1,15 @@
+//! A revisioned object store for many tenants: one trait, several engines.
+//!
+//! Every write gets the next value of one global revision, which is the object's `resourceVersion`.
+//! Reads and watches see writes in that order. What objects mean is left to the API server: here they
+//! are bytes in the stored form of [`allotment_machinery::object`].
+
+mod key;
+mod model;
+mod store;
+
+pub use key::{Key, Resource, Revision, Scope, Tenant};
+pub use model::{
+    Entry, Event, EventKind, Expect, ListQuery, Outcome, Page, Template, TemplateEntry, WatchScope, Write,
+};
+pub use store::{Store, StoreError, Watch};

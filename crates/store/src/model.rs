@@ -1,0 +1,162 @@
+//! What goes into and comes out of a store.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use allotment_machinery::object::Encoded;
+use bytes::Bytes;
+
+use crate::{Key, Resource, Revision, Scope, Tenant};
+
+/// An object at a revision. Shared: never changed, only replaced.
+#[derive(Clone)]
+pub struct Entry {
+    /// Its name.
+    pub key: Key,
+    /// The write that made this state of it.
+    pub revision: Revision,
+    /// The stored form, `metadata.resourceVersion` included.
+    pub body: Bytes,
+}
+
+impl fmt::Debug for Entry {
+    /// Bodies may hold secrets; they are never shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("key", &self.key).field("revision", &self.revision).finish_non_exhaustive()
+    }
+}
+
+/// What an event says happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// The key was absent before.
+    Added,
+    /// It had another state before.
+    Modified,
+    /// It is gone; the entry holds its last state, with the revision of the deletion.
+    Deleted,
+}
+
+/// One change of one object. Shared by all watchers.
+#[derive(Debug)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// The object after it; of a deletion, its last state at the deletion's revision.
+    pub entry: Arc<Entry>,
+    /// The object before it; absent for additions.
+    pub previous: Option<Arc<Entry>>,
+    /// Room for the encoded form, so that it is made once for all watchers; the store does not fill it.
+    pub encoded: OnceLock<Bytes>,
+}
+
+/// What a write expects to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing under that key.
+    Absent,
+    /// The object as this revision left it.
+    Revision(Revision),
+}
+
+/// One atomic write.
+#[derive(Clone)]
+pub enum Write {
+    /// Creates or replaces an object.
+    Put {
+        /// Its name.
+        key: Key,
+        /// Compare-and-swap.
+        expect: Expect,
+        /// Its new state.
+        body: Encoded,
+    },
+    /// Takes an object away.
+    Delete {
+        /// Its name.
+        key: Key,
+        /// Compare-and-swap.
+        expect: Revision,
+        /// The state that watchers are shown; the stored one where absent.
+        last: Option<Encoded>,
+    },
+    /// Makes all objects of a template in an empty key space, sharing their bytes with every other
+    /// tenant made from it. Done again on a key space that has objects it does nothing.
+    Instantiate {
+        /// Whose key space.
+        tenant: Tenant,
+        /// What to make.
+        template: Arc<Template>,
+    },
+    /// Takes away everything a tenant has. Watches of it end with [`crate::StoreError::Compacted`].
+    DropTenant {
+        /// Whose key space.
+        tenant: Tenant,
+    },
+}
+
+/// Objects that many tenants begin with, kept once.
+#[derive(Debug)]
+pub struct Template {
+    /// Names the content: two templates with one name are the same.
+    pub id: String,
+    /// The objects.
+    pub entries: Vec<TemplateEntry>,
+}
+
+/// One object of a template.
+#[derive(Debug)]
+pub struct TemplateEntry {
+    /// Its collection.
+    pub resource: Resource,
+    /// Its namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its content.
+    pub body: Encoded,
+}
+
+/// What a write did.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its place in the order of writes. A write that had nothing to do gives the newest revision.
+    pub revision: Revision,
+    /// The object after a [`Write::Put`], the last state after a [`Write::Delete`]; else absent.
+    pub entry: Option<Arc<Entry>>,
+}
+
+/// A question for a range of objects, in order of (namespace, name).
+#[derive(Clone, Debug)]
+pub struct ListQuery {
+    /// Where.
+    pub scope: Scope,
+    /// The state at exactly this revision; `None` for the newest.
+    pub at: Option<Revision>,
+    /// Only what comes after this (namespace, name).
+    pub after: Option<(Arc<str>, Arc<str>)>,
+    /// At most so many; 0 for all.
+    pub limit: usize,
+}
+
+/// A part of a collection.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The revision that it shows.
+    pub revision: Revision,
+    /// The objects, in order of (namespace, name).
+    pub entries: Vec<Arc<Entry>>,
+    /// How many come after them.
+    pub remaining: usize,
+}
+
+/// What to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchScope {
+    /// One collection of one tenant, or one namespace of it.
+    Scope(Scope),
+    /// One tenant's everything.
+    Tenant(Tenant),
+    /// Everything of everyone.
+    All,
+}

@@ -1,0 +1,2 @@
+//! Build and check tasks of the project.
+fn main() {}
