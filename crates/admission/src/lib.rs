@@ -1,0 +1,1 @@
+//! Admission of our kinds: one handler, called in-process by the embedded server and over HTTPS by others.
