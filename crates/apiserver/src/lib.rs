@@ -6,4 +6,5 @@
 pub mod auth;
 pub mod registry;
 pub mod request;
+pub mod server;
 pub mod status;

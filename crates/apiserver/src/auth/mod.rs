@@ -1,7 +1,11 @@
 //! Who asks, and may they: authentication and authorization.
 
+mod access;
 mod user;
 
+pub use access::{Access, AccessConfig, PeerCertificates};
+#[expect(unused_imports, reason = "the service calls them")]
+pub(crate) use access::{authenticate, authorize, impersonate};
 pub use user::UserInfo;
 
 use crate::request::RequestInfo;

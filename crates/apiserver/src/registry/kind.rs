@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Strategy;
+use super::{Connect, Schema, Strategy};
 
 /// One kind, in all its versions.
 #[derive(Debug)]
@@ -30,6 +30,11 @@ pub struct Kind {
     pub versions: Vec<Version>,
     /// What is particular about this kind.
     pub strategy: Arc<dyn Strategy>,
+    /// Where objects lie, if elsewhere than in `plural` of `group`: `events` of `events.k8s.io` are the
+    /// core group's.
+    pub stored_as: Option<allotment_store::Resource>,
+    /// What answers a create, for kinds that are not stored (reviews).
+    pub connect: Option<Arc<dyn Connect>>,
 }
 
 /// One version of a kind.
@@ -49,6 +54,11 @@ pub struct Version {
     pub subresources: Subresources,
     /// Verbs of the resource, in the order in which discovery lists them.
     pub verbs: &'static [&'static str],
+    /// The shape of its objects.
+    pub schema: Arc<dyn Schema>,
+    /// Fields that field selectors may name besides `metadata.name` and `metadata.namespace`, as dotted
+    /// paths without a leading dot: `type`, `involvedObject.name`, `spec.color`.
+    pub selectable_fields: Vec<String>,
 }
 
 /// A column of a table.
@@ -64,19 +74,19 @@ pub struct Column {
     pub description: String,
     /// 0 is always shown, more only in wide output.
     pub priority: i64,
-    /// JSONPath of the value, without braces: `.spec.version`.
+    /// JSONPath of the value, without braces: `.spec.version`. Unused where the strategy makes the cells.
     pub json_path: String,
 }
 
 /// The subresources of a version.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Subresources {
     /// `/status`
     pub status: bool,
     /// `/scale`
     pub scale: Option<Scale>,
-    /// Others: `finalize`, `token`.
-    pub others: Vec<&'static str>,
+    /// Others: `finalize`, `token`, `approval`.
+    pub others: Vec<Subresource>,
 }
 
 /// Where `/scale` finds its numbers.
@@ -88,4 +98,39 @@ pub struct Scale {
     pub status_replicas: String,
     /// JSONPath of the selector's text.
     pub label_selector: Option<String>,
+}
+
+/// A subresource that is neither status nor scale.
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    /// `finalize`
+    pub name: &'static str,
+    /// Its API group and version, where they are not the kind's own: `authentication.k8s.io`, `v1`.
+    pub group_version: Option<(&'static str, &'static str)>,
+    /// Its kind: `Namespace`, `TokenRequest`.
+    pub kind: &'static str,
+    /// Its verbs, in the order in which discovery lists them.
+    pub verbs: &'static [&'static str],
+    /// What answers a create; absent where the subresource is the object itself, written through the
+    /// strategy with `Operation::Update { subresource, .. }`.
+    pub connect: Option<Arc<dyn Connect>>,
+}
+
+impl Kind {
+    /// The collection that objects of this kind lie in.
+    pub fn resource(&self) -> allotment_store::Resource {
+        self.stored_as.clone().unwrap_or_else(|| allotment_store::Resource::new(&self.plural, &self.group))
+    }
+
+    /// The served version `name`.
+    pub fn served(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|version| version.served && version.name == name)
+    }
+}
+
+impl Version {
+    /// `apiVersion` of objects of a kind in `group`.
+    pub fn api_version(&self, group: &str) -> String {
+        if group.is_empty() { self.name.clone() } else { format!("{group}/{}", self.name) }
+    }
 }

@@ -1,8 +1,14 @@
 //! Which kinds there are. A kind is a row; built-in ones and those that definitions make take the same
 //! path. Never a handler per kind.
 
+mod connect;
 mod kind;
+mod schema;
 mod strategy;
+mod table;
 
-pub use kind::{Column, Kind, Scale, Subresources, Version};
+pub use connect::Connect;
+pub use kind::{Column, Kind, Scale, Subresource, Subresources, Version};
+pub use schema::{DecodeError, Decoded, PatchError, Schema};
 pub use strategy::{NameRule, Operation, Strategy};
+pub use table::{Registry, Row};

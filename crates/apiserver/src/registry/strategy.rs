@@ -4,7 +4,8 @@
 use std::fmt::Debug;
 
 use allotment_machinery::field::FieldError;
-use allotment_machinery::json::Map;
+use allotment_machinery::json::{Map, Value};
+use jiff::Timestamp;
 
 /// Which write the hooks are called for.
 #[derive(Clone, Copy, Debug)]
@@ -72,4 +73,21 @@ pub trait Strategy: Debug + Send + Sync + 'static {
 
     /// Brings an accepted object into its one form.
     fn canonicalise(&self, _object: &mut Map) {}
+
+    /// The cells of the object's row in a table, one for each column; `None` to read them off the
+    /// columns' JSONPaths.
+    fn cells(&self, _object: &Map, _now: Timestamp) -> Option<Vec<Value>> {
+        None
+    }
+
+    /// The value that field selectors compare for `field`, where it is not simply the text under that
+    /// path; `None` for that.
+    fn selected_field(&self, _object: &Map, _field: &str) -> Option<String> {
+        None
+    }
+
+    /// What a successful delete answers with: the object (`true`) or a Status.
+    fn delete_answers_object(&self) -> bool {
+        false
+    }
 }

@@ -1,0 +1,66 @@
+//! The shape of a version's objects, as the generic handlers need it. Built-in kinds have one from the
+//! generated type table, custom ones from their definition's structural schema.
+
+use std::fmt::Debug;
+
+use allotment_machinery::field::FieldError;
+use allotment_machinery::json::{Map, Value};
+
+/// What decoding found besides the object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// Paths of fields that the schema does not know, as strict decoding names them: `spec.nope`,
+    /// `spec.list[0].nope`. They have been dropped from the object.
+    pub unknown: Vec<String>,
+}
+
+/// Why a value cannot be an object of this kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DecodeError {
+    /// What a person reads, in the words of Kubernetes' decoder:
+    /// `json: cannot unmarshal number into Go struct field ConfigMap.data of type string`.
+    pub message: String,
+}
+
+/// Why a strategic merge patch does not apply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PatchError {
+    /// What a person reads.
+    pub message: String,
+}
+
+/// The shape of one version of a kind. All pure.
+pub trait Schema: Debug + Send + Sync + 'static {
+    /// Brings what a client sent into shape, in place: drops what is unknown and says so, drops nulls
+    /// where they mean absence, refuses (400) what a decoder of the kind's types refuses. `metadata` is
+    /// decoded by the caller already. `apiVersion` and `kind` may be present and are left alone.
+    fn decode(&self, object: &mut Map) -> Result<Decoded, DecodeError>;
+
+    /// Fills in the schema's defaults, in place. Done after decoding and on reads of objects that were
+    /// stored before the default existed.
+    fn default(&self, _object: &mut Map) {}
+
+    /// Whether reads have to default and prune stored objects, since the schema changed after they may
+    /// have been written. Where false, stored bytes are answered as they are.
+    fn reads_need_work(&self) -> bool {
+        false
+    }
+
+    /// What is wrong with the object as the schema sees it (422). `old` is the object before, for
+    /// ratcheting and transition rules.
+    fn validate(&self, _old: Option<&Map>, _object: &Map) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Applies a strategic merge patch; `None` where the kind has none (custom kinds answer 415).
+    fn strategic_merge(&self, _object: &Map, _patch: &Map) -> Option<Result<Map, PatchError>> {
+        None
+    }
+
+    /// The OpenAPI (v3) schema of the kind, for `/openapi`; `None` where there is none yet.
+    fn openapi(&self) -> Option<Value> {
+        None
+    }
+}

@@ -1,0 +1,42 @@
+//! What a handler is given besides the request's body.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{ApiServer, TenantState};
+use crate::auth::UserInfo;
+use crate::request::RequestInfo;
+
+/// One request's surroundings.
+#[derive(Debug)]
+pub struct Context {
+    /// The server.
+    pub server: ApiServer,
+    /// Whose request it is.
+    pub tenant: Arc<TenantState>,
+    /// Who asks, after impersonation.
+    pub user: UserInfo,
+    /// What is asked.
+    pub info: RequestInfo,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Context {
+    /// A request of `user`.
+    pub fn new(server: ApiServer, tenant: Arc<TenantState>, user: UserInfo, info: RequestInfo) -> Self {
+        Context { server, tenant, user, info, warnings: Mutex::default() }
+    }
+
+    /// Adds a warning to the answer; the same one only once.
+    pub fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    /// The warnings so far.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,130 @@
+//! The server's shared state: store, clock, tenants, admission chain, readiness.
+
+mod admission;
+mod context;
+mod tenant;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use allotment_machinery::seams::{Clock, Entropy};
+use allotment_store::{Store, Tenant, Write};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use admission::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
+pub use context::Context;
+pub use tenant::{TenantConfig, TenantState};
+
+use crate::registry::Registry;
+use crate::status::ApiError;
+
+/// What a server is made from.
+pub struct ServerConfig {
+    /// Where objects lie.
+    pub store: Arc<dyn Store>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Gives names and UIDs.
+    pub entropy: Arc<dyn Entropy>,
+    /// The built-in kinds.
+    pub builtin: Registry,
+    /// Admission rules in this process.
+    pub admission: Vec<Arc<dyn InProcessAdmission>>,
+}
+
+/// The API server: many tenants over one store. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: ServerConfig,
+    tenants: RwLock<BTreeMap<Tenant, Arc<TenantState>>>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer").finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// A server without tenants.
+    pub fn new(config: ServerConfig) -> Self {
+        ApiServer {
+            shared: Arc::new(Shared {
+                config,
+                tenants: RwLock::default(),
+                tasks: TaskTracker::new(),
+                stop: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// Where objects lie.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.config.store
+    }
+
+    /// Tells the time.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared.config.clock
+    }
+
+    /// Gives names and UIDs.
+    pub fn entropy(&self) -> &Arc<dyn Entropy> {
+        &self.shared.config.entropy
+    }
+
+    /// The admission chain, in order.
+    pub fn admission(&self) -> &[Arc<dyn InProcessAdmission>] {
+        &self.shared.config.admission
+    }
+
+    /// The set that every task of this server runs in.
+    pub fn tasks(&self) -> &TaskTracker {
+        &self.shared.tasks
+    }
+
+    /// Ends everything that runs, once cancelled.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.shared.stop
+    }
+
+    /// The tenant, if it is served.
+    pub fn tenant(&self, tenant: &Tenant) -> Option<Arc<TenantState>> {
+        self.shared.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
+    }
+
+    /// All tenants that are served, in order.
+    pub fn tenants(&self) -> Vec<Arc<TenantState>> {
+        self.shared.tenants.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Serves a tenant: fills its key space from the template where it is empty, loads its definitions
+    /// and access rules. A tenant that is served already is left as it is.
+    pub async fn ensure_tenant(&self, config: TenantConfig) -> Result<Arc<TenantState>, ApiError> {
+        if let Some(state) = self.tenant(&config.tenant) {
+            return Ok(state);
+        }
+        let write = Write::Instantiate { tenant: config.tenant.clone(), template: Arc::clone(&config.template) };
+        self.store().commit(write).await.map_err(|error| ApiError::internal(error.to_string()))?;
+        let tenant = config.tenant.clone();
+        let state = Arc::new(TenantState::new(config, Arc::new(self.shared.config.builtin.clone())));
+        let mut tenants = self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(tenants.entry(tenant).or_insert(state)))
+    }
+
+    /// Serves a tenant no longer and takes away all that it has.
+    pub async fn remove_tenant(&self, tenant: &Tenant) -> Result<(), ApiError> {
+        self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+        let write = Write::DropTenant { tenant: tenant.clone() };
+        self.store().commit(write).await.map_err(|error| ApiError::internal(error.to_string()))?;
+        Ok(())
+    }
+}
