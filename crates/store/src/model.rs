@@ -8,21 +8,46 @@ use bytes::Bytes;
 
 use crate::{Key, Resource, Revision, Scope, Tenant};
 
-/// An object at a revision. Shared: never changed, only replaced.
+/// An object at a revision. Shared: never changed, only replaced. It does not say whose it is: what comes
+/// from a [`Template`] is shared by many tenants, and so bears the revision at which the template was
+/// first used, which may be older than the tenant.
 #[derive(Clone)]
 pub struct Entry {
+    /// Its collection.
+    pub resource: Resource,
+    /// Its namespace; empty for cluster-scoped objects.
+    pub namespace: Arc<str>,
     /// Its name.
-    pub key: Key,
-    /// The write that made this state of it.
+    pub name: Arc<str>,
+    /// The write that made this state of it: its `resourceVersion`.
     pub revision: Revision,
     /// The stored form, `metadata.resourceVersion` included.
     pub body: Bytes,
+    /// Where in `body` the member `"resourceVersion":"…",` begins.
+    pub splice: u32,
+}
+
+impl Entry {
+    /// The key of it in the key space of `tenant`.
+    pub fn key(&self, tenant: &Tenant) -> Key {
+        Key {
+            tenant: tenant.clone(),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
 }
 
 impl fmt::Debug for Entry {
     /// Bodies may hold secrets; they are never shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("key", &self.key).field("revision", &self.revision).finish_non_exhaustive()
+        f.debug_struct("Entry")
+            .field("resource", &self.resource)
+            .field("namespace", &self.namespace)
+            .field("name", &self.name)
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
     }
 }
 
@@ -40,6 +65,11 @@ pub enum EventKind {
 /// One change of one object. Shared by all watchers.
 #[derive(Debug)]
 pub struct Event {
+    /// Whose object it is.
+    pub tenant: Tenant,
+    /// The write that it tells of. That of `entry`, but for objects made from a template, whose entries
+    /// are older.
+    pub revision: Revision,
     /// What happened.
     pub kind: EventKind,
     /// The object after it; of a deletion, its last state at the deletion's revision.
@@ -81,7 +111,8 @@ pub enum Write {
         last: Option<Encoded>,
     },
     /// Makes all objects of a template in an empty key space, sharing their bytes with every other
-    /// tenant made from it. Done again on a key space that has objects it does nothing.
+    /// tenant made from it. One write with one revision: watches deliver all its additions, in order of
+    /// collection, namespace and name. Done again on a key space that has objects it does nothing.
     Instantiate {
         /// Whose key space.
         tenant: Tenant,
@@ -157,6 +188,7 @@ pub enum WatchScope {
     Scope(Scope),
     /// One tenant's everything.
     Tenant(Tenant),
-    /// Everything of everyone.
+    /// Everything of everyone. Events of a tenant that is dropped before they are read are left out, and
+    /// the dropping itself is no event.
     All,
 }
