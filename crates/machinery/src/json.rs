@@ -15,7 +15,7 @@ pub use parse::{JsonError, JsonErrorKind, MAX_DEPTH, Parsed, parse, parse_with_d
 pub use write::{write_compact, write_string};
 
 /// A JSON value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Value {
     /// `null`
     #[default]

@@ -4,4 +4,5 @@
 pub mod field;
 pub mod json;
 pub mod object;
+pub mod schema;
 pub mod seams;

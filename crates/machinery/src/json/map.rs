@@ -6,7 +6,7 @@
 use super::Value;
 
 /// The members of a JSON object, sorted by key, each key once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Map {
     members: Vec<(String, Value)>,
 }

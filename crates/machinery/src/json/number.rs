@@ -2,7 +2,7 @@
 
 /// A JSON number, kept as it was written. Two numbers are equal when their texts are; [`Number::as_f64`]
 /// and [`Number::as_i64`] compare by value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Number {
     text: Box<str>,
 }

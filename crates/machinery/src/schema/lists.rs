@@ -1,0 +1,1 @@
+//! Lists that are sets or maps.

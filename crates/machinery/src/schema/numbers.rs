@@ -1,0 +1,80 @@
+//! The one form in which numbers of custom resources are kept.
+//!
+//! Kubernetes decodes a custom resource's numbers into integers where they are written as such and fit
+//! 64 bits, and into floats otherwise; `1.0` is written back as `1`. The writer follows Go's
+//! `encoding/json`: decimal notation from 1e-6 up to 1e21, exponents outside.
+
+use crate::json::{Map, Number, Value};
+
+/// Brings every number of an object into its one form.
+pub fn normalise_numbers(object: &mut Map) {
+    for (_, value) in object.iter_mut() {
+        normalise(value);
+    }
+}
+
+fn normalise(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if number.as_i64().is_none() || number.as_str() == "-0" {
+                *number = canonical(number);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalise),
+        Value::Object(map) => normalise_numbers(map),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+fn canonical(number: &Number) -> Number {
+    if number.as_str() == "-0" {
+        return Number::from(0_i64);
+    }
+    let value = number.as_f64();
+    let magnitude = value.abs();
+    let text =
+        if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) { exponent_form(value) } else { format!("{value}") };
+    // What no float holds stays as it is written; validation refuses it where a type is given.
+    Number::parse(&text).unwrap_or_else(|| number.clone())
+}
+
+/// `1e+21`, `1.5e-7`: a sign always, no leading zero.
+fn exponent_form(value: f64) -> String {
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) if !exponent.starts_with('-') => format!("{mantissa}e+{exponent}"),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    #[track_caller]
+    fn check(input: &str, expect: &str) {
+        let mut object = Map::from_iter([("n".to_owned(), parse(input.as_bytes()).expect("a number"))]);
+        normalise_numbers(&mut object);
+        assert_eq!(object.get("n").expect("still there").to_string(), expect);
+        let once = object.clone();
+        normalise_numbers(&mut object);
+        assert_eq!(object, once, "a second time changes nothing");
+    }
+
+    #[test]
+    fn numbers_are_written_as_go_writes_them() {
+        check("1", "1");
+        check("1.0", "1");
+        check("-0", "0");
+        check("1e3", "1000");
+        check("9223372036854775807", "9223372036854775807");
+        check("9223372036854775808", "9223372036854775808");
+        check("1e21", "1e+21");
+        check("123456789012345678901234567890", "1.2345678901234568e+29");
+        check("0.00000015", "1.5e-7");
+        check("0.000001", "0.000001");
+        check("3.50", "3.5");
+        check("1e999", "1e999");
+    }
+}
