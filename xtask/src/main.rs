@@ -1,31 +1,81 @@
-//! Build and check tasks of the project: `cargo xtask <task>`.
+//! Build and check tasks of the project: `cargo xtask verify` is what CI and the README call.
 
+mod assets;
+mod clients;
+mod edges;
 mod generate;
+mod golden;
+mod house;
+mod run;
+mod server;
+mod verify;
 
-use clap::Parser;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
 
-/// Build and check tasks of the project.
-#[derive(Debug, Parser)]
-#[command(name = "cargo xtask")]
-enum Task {
-    /// Makes committed files anew from published sources.
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Build and check tasks of the project")]
+struct Cli {
     #[command(subcommand)]
-    Generate(Generate),
+    task: Task,
 }
 
-/// What can be made anew.
-#[derive(Debug, clap::Subcommand)]
+#[derive(Subcommand)]
+enum Task {
+    /// Check everything that CI checks; changes nothing in the work tree
+    Verify {
+        /// Only what needs nothing but Rust: format, lints, edges, docs, unit and in-process tests
+        #[arg(long, conflicts_with = "soak")]
+        quick: bool,
+        /// Everything, and the long loops: more seeds, more crashes, more random cases
+        #[arg(long)]
+        soak: bool,
+    },
+    /// Format, and write generated files anew
+    Fix,
+    /// Install what tests need beyond Rust (kubectl, Python packages) under target/assets
+    Assets,
+    /// Replay the recorded replies of kube-apiserver against `allot up`
+    Golden {
+        /// Only this area, or area/scenario; may be repeated. Differences are printed, the list of pending ones is not consulted
+        #[arg(long)]
+        only: Vec<String>,
+        /// Write the list of pending scenarios anew; refused where it would grow
+        #[arg(long)]
+        update: bool,
+    },
+    /// Run the scripts of real clients (kubectl of several versions, Python) against `allot up`
+    Clients,
+    /// Make committed files anew from published sources
+    #[command(subcommand)]
+    Generate(Generate),
+    /// Check which crate uses which
+    Edges,
+    /// Check the house rules that no lint knows
+    House,
+}
+
+#[derive(Subcommand)]
 enum Generate {
-    /// The table of the built-in types, from the Kubernetes Go modules.
+    /// The table of the built-in types, from the Kubernetes Go modules
     Types {
-        /// Only say whether the committed table is what the sources give.
+        /// Only say whether the committed table is what the sources give
         #[arg(long)]
         check: bool,
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Task::parse() {
+fn main() -> Result<()> {
+    match Cli::parse().task {
+        Task::Verify { quick: true, .. } => verify::quick(),
+        Task::Verify { soak, .. } => verify::full(soak),
+        Task::Fix => verify::fix(),
+        Task::Assets => assets::install().map(drop),
+        Task::Golden { only, update: false } if !only.is_empty() => golden::show(&only),
+        Task::Golden { update, .. } => golden::check(update),
+        Task::Clients => clients::check(),
         Task::Generate(Generate::Types { check }) => generate::types(check),
+        Task::Edges => edges::check(),
+        Task::House => house::check(),
     }
 }

@@ -1,0 +1,161 @@
+//! The recorded replies of kube-apiserver, replayed against `allot up`.
+//!
+//! `tests/golden/pending.txt` lists, by name, the scenarios of the areas built that do not pass yet. A
+//! scenario that fails without standing there fails the check, and so does one that stands there and
+//! passes: the list only shrinks.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::run::{root, run, say};
+use crate::server::{Server, build};
+use crate::{assets, assets::Assets};
+
+/// The areas that are built. The others wait for parts that are not there yet.
+const AREAS: &[&str] = &[
+    "config",
+    "create",
+    "crd",
+    "delete",
+    "discovery",
+    "dryrun",
+    "errors",
+    "events",
+    "fieldvalidation",
+    "generation",
+    "leases",
+    "limits",
+    "listwatch",
+    "namespaces",
+    "patch",
+    "rbac",
+    "reviews",
+    "serviceaccounts",
+    "subresources",
+    "update",
+];
+
+#[derive(Deserialize)]
+struct Report {
+    scenarios: Vec<Scenario>,
+}
+
+#[derive(Deserialize)]
+struct Scenario {
+    area: String,
+    name: String,
+    passed: bool,
+}
+
+fn pending_file() -> PathBuf {
+    root().join("tests/golden/pending.txt")
+}
+
+fn pending() -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(pending_file()).context("cannot read tests/golden/pending.txt")?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
+    Ok(lines.filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
+/// Replays some scenarios and shows what differs.
+pub(crate) fn show(only: &[String]) -> Result<()> {
+    let assets = assets::install()?;
+    let server = Server::start(&build()?, "golden")?;
+    run(&mut replay(&assets, &server, only)?)
+}
+
+/// Replays the areas built and compares the outcome with the list of pending scenarios.
+pub(crate) fn check(update: bool) -> Result<()> {
+    let assets = assets::install()?;
+    let server = Server::start(&build()?, "golden")?;
+    let report = server.dir.join("report.json");
+    let areas: Vec<String> = AREAS.iter().map(|area| (*area).to_owned()).collect();
+    let log = std::fs::File::create(server.dir.join("replay.log"))?;
+    let mut command = replay(&assets, &server, &areas)?;
+    let status = command.arg("--json").arg(&report).stdout(log).status()?;
+    let text = std::fs::read_to_string(&report).with_context(|| {
+        format!("the replay ended with {status} and wrote no report; the server said:\n{}", server.log())
+    })?;
+    let report: Report = serde_json::from_str(&text)?;
+    let names = |passed: bool| -> BTreeSet<String> {
+        let scenarios = report.scenarios.iter().filter(|scenario| scenario.passed == passed);
+        scenarios.map(|scenario| format!("{}/{}", scenario.area, scenario.name)).collect()
+    };
+    let (passed, failed) = (names(true), names(false));
+    if passed.len() + failed.len() == 0 {
+        bail!("the replay ran no scenario");
+    }
+    say(&format!("recorded replies: {} scenarios pass, {} are pending", passed.len(), failed.len()));
+    let known = pending()?;
+    if update {
+        return rewrite(&known, &failed);
+    }
+    let surprises: Vec<&String> = failed.difference(&known).collect();
+    if !surprises.is_empty() {
+        let replay = std::fs::read_to_string(server.dir.join("replay.log")).unwrap_or_default();
+        bail!("recorded replies that no longer pass: {surprises:?}\n{}", excerpt(&replay, &surprises));
+    }
+    let done: Vec<&String> = known.difference(&failed).collect();
+    if !done.is_empty() {
+        bail!("these pass now, take them out of tests/golden/pending.txt (cargo xtask golden --update): {done:?}");
+    }
+    Ok(())
+}
+
+/// The part of the replay's output that is about `names`.
+fn excerpt(replay: &str, names: &[&String]) -> String {
+    let mut shown = String::new();
+    let mut wanted = false;
+    for line in replay.lines() {
+        if let Some(rest) = line.strip_prefix("FAIL ") {
+            wanted = rest.split_whitespace().next().is_some_and(|name| names.iter().any(|wanted| *wanted == name));
+        }
+        if wanted {
+            shown.extend([line, "\n"]);
+        }
+    }
+    shown
+}
+
+fn rewrite(known: &BTreeSet<String>, failed: &BTreeSet<String>) -> Result<()> {
+    let grown: Vec<&String> = failed.difference(known).collect();
+    if !known.is_empty() && !grown.is_empty() {
+        bail!("the list only shrinks; these would be new: {grown:?}");
+    }
+    let mut text = String::from(
+        "# Recorded scenarios of the areas built that do not pass yet. This list only shrinks:\n\
+         # cargo xtask golden --update takes out what passes.\n",
+    );
+    for name in failed {
+        text.extend([name, "\n"]);
+    }
+    Ok(std::fs::write(pending_file(), text)?)
+}
+
+fn replay(assets: &Assets, server: &Server, only: &[String]) -> Result<Command> {
+    let (_, kubectl) = assets.kubectl.first().context("no kubectl is installed")?;
+    let access = server.access(kubectl)?;
+    let mut command = Command::new(&assets.python);
+    command
+        .current_dir(root())
+        .arg("tests/golden/replay.py")
+        .arg("--server")
+        .arg(&access.server)
+        .arg("--ca")
+        .arg(&access.ca);
+    if let Some((certificate, key)) = &access.client {
+        command.arg("--cert").arg(certificate).arg("--key").arg(key);
+    }
+    if let Some(token) = &access.token {
+        command.arg("--token-file").arg(token);
+    }
+    for name in only {
+        command.args(["--only", name]);
+    }
+    command.arg("tests/golden");
+    Ok(command)
+}

@@ -1,0 +1,39 @@
+//! What is checked, in which order: cheap and telling things first.
+
+use anyhow::Result;
+
+use crate::run::{cargo, run, step};
+use crate::{clients, edges, generate, golden, house};
+
+/// What needs nothing but Rust.
+pub(crate) fn quick() -> Result<()> {
+    step("format", || run(cargo().args(["fmt", "--all", "--check"])))?;
+    step("house rules", house::check)?;
+    step("edges", edges::check)?;
+    step("lints", || {
+        run(cargo().args(["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    })?;
+    step("tests", || run(cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"])))
+}
+
+/// Everything; `soak` runs the long loops too.
+pub(crate) fn full(soak: bool) -> Result<()> {
+    quick()?;
+    step("docs", || {
+        run(cargo().args(["doc", "--quiet", "--locked", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    step("generated files", || generate::types(true))?;
+    step("recorded replies", || golden::check(false))?;
+    step("clients", clients::check)?;
+    if soak {
+        step("soak", || {
+            run(cargo().args(["test", "--locked", "--workspace", "--", "--ignored"]).env("ALLOTMENT_SOAK", "1"))
+        })?;
+    }
+    Ok(())
+}
+
+/// Formats, and writes generated files anew.
+pub(crate) fn fix() -> Result<()> {
+    step("format", || run(cargo().args(["fmt", "--all"])))
+}
