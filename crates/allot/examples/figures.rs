@@ -1,0 +1,287 @@
+//! Measures what `docs/benchmarks.md` reports of the platform as a whole: readiness, the way from a
+//! request to a working token, and the cost of logical clusters. Starts `allot up` as a child on
+//! loopback and is its only client.
+//!
+//! `cargo run --release -p allot --example figures -- ready|request|tenants target/release/allot`
+
+#![expect(clippy::print_stdout, reason = "its output is the report")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, Config};
+use serde_json::json;
+
+const STARTS: usize = 20;
+const REQUESTS: usize = 300;
+const TENANTS: usize = 1000;
+const ROUNDS: usize = 3;
+const NAMESPACE: &str = "figures";
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [what, binary] = words.as_slice() else { bail!("usage: figures ready|request|tenants PATH-OF-ALLOT") };
+    let binary = Path::new(binary);
+    match what.as_str() {
+        "ready" => ready(binary).await,
+        "request" => request(binary).await,
+        "tenants" => tenants(binary).await,
+        other => bail!("no figure is called {other}"),
+    }
+}
+
+struct Server {
+    child: Child,
+    kubeconfig: PathBuf,
+}
+
+impl Server {
+    async fn start(binary: &Path, dir: &Path) -> Result<Server> {
+        let kubeconfig = dir.join("kubeconfig");
+        let _ = std::fs::remove_file(&kubeconfig);
+        let child = Command::new(binary)
+            .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(dir.join("data"))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let server = Server { child, kubeconfig };
+        while !server.kubeconfig.exists() {
+            tokio::time::sleep(Duration::from_micros(500)).await;
+        }
+        Ok(server)
+    }
+
+    async fn client(&self) -> Result<Client> {
+        client(Kubeconfig::read_from(&self.kubeconfig)?).await
+    }
+
+    /// Resident memory in KiB.
+    fn resident(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+        line.split_whitespace().nth(1).context("no figure")?.parse().context("not a figure")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn client(kubeconfig: Kubeconfig) -> Result<Client> {
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+fn api(client: &Client, version: &str, kind: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.openmcp.cloud", version, kind));
+    Api::namespaced_with(client.clone(), NAMESPACE, &resource)
+}
+
+fn object(version: &str, kind: &str, name: &str, spec: serde_json::Value) -> Result<DynamicObject> {
+    Ok(serde_json::from_value(json!({
+        "apiVersion": format!("cluster.openmcp.cloud/{version}"), "kind": kind, "metadata": {"name": name}, "spec": spec
+    }))?)
+}
+
+async fn ready(binary: &Path) -> Result<()> {
+    let (mut fresh, mut again) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        let dir = tempdir()?;
+        fresh.push(start_to_accepted(binary, &dir, "first").await?);
+        again.push(start_to_accepted(binary, &dir, "second").await?);
+        std::fs::remove_dir_all(&dir)?;
+    }
+    report("ready on a new folder", &mut fresh);
+    report("ready on the default landscape's folder", &mut again);
+    Ok(())
+}
+
+async fn start_to_accepted(binary: &Path, dir: &Path, name: &str) -> Result<Duration> {
+    let started = Instant::now();
+    let server = Server::start(binary, dir).await?;
+    let client = server.client().await?;
+    loop {
+        let answer = client.request_text(http_get("/readyz?verbose")?).await;
+        if answer.is_ok_and(|text| text.contains("readyz check passed")) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.openmcp.cloud", "v1alpha1", "ClusterRequest"));
+    let requests: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+    let body = object("v1alpha1", "ClusterRequest", name, json!({"purposes": ["workload"]}))?;
+    requests.create(&PostParams::default(), &body).await?;
+    Ok(started.elapsed())
+}
+
+fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {
+    Ok(http::Request::get(path).body(Vec::new())?)
+}
+
+async fn prepared(binary: &Path, dir: &Path) -> Result<(Server, Client)> {
+    let server = Server::start(binary, dir).await?;
+    let client = server.client().await?;
+    while !client.request_text(http_get("/readyz")?).await.is_ok_and(|text| text == "ok") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.openmcp.cloud", "v1alpha1", "Purpose"));
+    let purposes: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let purpose = object("v1alpha1", "Purpose", "figures", json!({"dedicated": true, "idleGrace": "0s"}))?;
+    purposes.create(&PostParams::default(), &purpose).await?;
+    Ok((server, client))
+}
+
+/// Asks for a cluster and access to it at once, and gives the time to the first 200 from that cluster.
+async fn request_once(client: &Client, name: &str) -> Result<Duration> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let mut events = watcher(secrets, watcher::Config::default()).applied_objects().boxed();
+    let ask = object("v1alpha1", "ClusterRequest", name, json!({"purposes": ["figures"]}))?;
+    let access = object(
+        "v1",
+        "AccessRequest",
+        name,
+        json!({"requestRef": {"name": name}, "permissions": [{"rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]}]}),
+    )?;
+    let (requests, accesses) = (api(client, "v1alpha1", "ClusterRequest"), api(client, "v1", "AccessRequest"));
+    let params = PostParams::default();
+    let started = Instant::now();
+    tokio::try_join!(requests.create(&params, &ask), accesses.create(&params, &access))?;
+    let kubeconfig = loop {
+        let secret = events.try_next().await?.context("the watch ended")?;
+        let owner = secret.metadata.owner_references.iter().flatten().any(|owner| owner.name == name);
+        if let (true, Some(bytes)) = (owner, secret.data.as_ref().and_then(|data| data.get("kubeconfig"))) {
+            break Kubeconfig::from_yaml(std::str::from_utf8(&bytes.0)?)?;
+        }
+    };
+    let granted = self::client(kubeconfig).await?;
+    granted.request_text(http_get("/api/v1/namespaces")?).await?;
+    Ok(started.elapsed())
+}
+
+async fn remove(client: &Client, name: &str) -> Result<()> {
+    let params = DeleteParams::default();
+    api(client, "v1", "AccessRequest").delete(name, &params).await.ok();
+    api(client, "v1alpha1", "ClusterRequest").delete(name, &params).await.ok();
+    Ok(())
+}
+
+async fn request(binary: &Path) -> Result<()> {
+    let dir = tempdir()?;
+    let (_server, client) = prepared(binary, &dir).await?;
+    let mut times = Vec::new();
+    for index in 0..REQUESTS {
+        let name = format!("r{index}");
+        times.push(request_once(&client, &name).await?);
+        remove(&client, &name).await?;
+    }
+    report("request to 200 from the new cluster", &mut times);
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+async fn clusters(client: &Client) -> Result<usize> {
+    let list = api(client, "v1alpha1", "Cluster").list(&ListParams::default()).await?;
+    Ok(list.items.iter().filter(|cluster| cluster.data["status"]["phase"] == "Succeeded").count())
+}
+
+async fn tenants(binary: &Path) -> Result<()> {
+    let dir = tempdir()?;
+    let (server, client) = prepared(binary, &dir).await?;
+    let mut first = Vec::new();
+    for index in 0..20 {
+        first.push(request_once(&client, &format!("first{index}")).await?);
+    }
+    report("the first clusters", &mut first);
+    for index in 0..20 {
+        remove(&client, &format!("first{index}")).await?;
+    }
+    wait_for_clusters(&client, 0).await?;
+    let before = server.resident()?;
+    for round in 1..=ROUNDS {
+        let requests = api(&client, "v1alpha1", "ClusterRequest");
+        let started = Instant::now();
+        for index in 0..TENANTS {
+            let ask = object("v1alpha1", "ClusterRequest", &format!("t{index}"), json!({"purposes": ["figures"]}))?;
+            requests.create(&PostParams::default(), &ask).await?;
+        }
+        wait_for_clusters(&client, TENANTS).await?;
+        let with = server.resident()?;
+        println!(
+            "round {round}: {TENANTS} clusters in {:.1?}, resident {before} -> {with} KiB, {} KiB each",
+            started.elapsed(),
+            with.saturating_sub(before) / TENANTS as u64
+        );
+        if round == 1 {
+            let mut last = Vec::new();
+            for index in 0..20 {
+                last.push(request_once(&client, &format!("last{index}")).await?);
+            }
+            report("the clusters after the thousandth", &mut last);
+            for index in 0..20 {
+                remove(&client, &format!("last{index}")).await?;
+            }
+        }
+        for index in 0..TENANTS {
+            remove(&client, &format!("t{index}")).await?;
+        }
+        wait_for_clusters(&client, 0).await?;
+        println!("round {round}: all deleted after {:.1?}, resident {} KiB", started.elapsed(), server.resident()?);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let after = server.resident()?;
+    println!("60 s later: resident {after} KiB, {:+.1} % of before", (after as f64 / before as f64 - 1.0) * 100.0);
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+async fn wait_for_clusters(client: &Client, wanted: usize) -> Result<()> {
+    let limit = Instant::now() + Duration::from_secs(300);
+    loop {
+        let there = clusters(client).await?;
+        if there == wanted {
+            return Ok(());
+        }
+        if Instant::now() > limit {
+            bail!("{there} clusters are there, not {wanted}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn tempdir() -> Result<PathBuf> {
+    let dir = std::env::temp_dir().join(format!("allot-figures-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
+fn report(what: &str, times: &mut [Duration]) {
+    times.sort();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize].as_secs_f64() * 1e3;
+    println!(
+        "{what}: n={} p50 {:.1} ms, p90 {:.1} ms, p99 {:.1} ms, max {:.1} ms",
+        times.len(),
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0)
+    );
+}
