@@ -1,1 +1,15 @@
-//! allotment-api
+//! Our kinds: Rust types, conditions and reasons as enums, and their CustomResourceDefinitions.
+//!
+//! What the fields mean for a decision is left to `allotment-core`, what may be written to them to
+//! `allotment-admission`.
+
+#![warn(missing_docs)]
+
+mod crds;
+pub mod names;
+pub mod reasons;
+pub mod requests;
+pub mod traits;
+mod yaml;
+
+pub use crds::{crds, crds_yaml};

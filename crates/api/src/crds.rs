@@ -1,0 +1,71 @@
+//! The CustomResourceDefinitions of our kinds, as they are installed and committed.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+
+use crate::requests::{
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
+    Purpose, TraitEquivalence,
+};
+
+/// Every definition, in the order in which they are installed.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    let mut crds = vec![
+        ClusterProvider::crd(),
+        ProviderConfig::crd(),
+        Purpose::crd(),
+        TraitEquivalence::crd(),
+        Cluster::crd(),
+        ClusterRequest::crd(),
+        also_served_as_v1(ClusterRequestGrant::crd()),
+        also_served_as_v1(AccessRequest::crd()),
+        AccessPolicy::crd(),
+    ];
+    let versions = crds.iter_mut().flat_map(|crd| &mut crd.spec.versions);
+    for schema in versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut()) {
+        tidy(schema);
+    }
+    crds
+}
+
+/// Serves the schema as v1 too, beside the stored v1alpha1. Objects convert without change.
+fn also_served_as_v1(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let mut again = crd.spec.versions.clone();
+    for version in &mut again {
+        version.name = "v1".to_owned();
+        version.storage = false;
+    }
+    crd.spec.versions.extend(again);
+    crd
+}
+
+/// Takes Rust's names out of a schema and the line breaks of source code out of its descriptions.
+fn tidy(schema: &mut JSONSchemaProps) {
+    schema.title = None;
+    if let Some(description) = &mut schema.description {
+        *description = description.replace('\n', " ");
+    }
+    for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
+        tidy(property);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        tidy(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        tidy(values);
+    }
+}
+
+/// Each definition with the name of its file, as YAML.
+pub fn crds_yaml() -> Vec<(String, String)> {
+    crds()
+        .iter()
+        .map(|crd| {
+            let name = crd.metadata.name.clone().unwrap_or_default();
+            let value = serde_json::to_value(crd).unwrap_or_default();
+            (format!("{name}.yaml"), crate::yaml::to_yaml(&value))
+        })
+        .collect()
+}

@@ -1,0 +1,72 @@
+//! Names that several parts of the platform must agree on: groups, namespaces, labels, annotations,
+//! finalizers. Nothing else spells them out.
+
+/// The group of the kinds around requests, and the prefix of the platform's labels and annotations.
+pub const GROUP: &str = "cluster.openmcp.cloud";
+/// The stored version of every kind in [`GROUP`].
+pub const VERSION: &str = "v1alpha1";
+/// [`GROUP`] and [`VERSION`], as `apiVersion` has them.
+pub const API_VERSION: &str = "cluster.openmcp.cloud/v1alpha1";
+/// The group of the ProviderConfigs that the built-in provider `local` reads.
+pub const LOCAL_GROUP: &str = "local.cluster.openmcp.cloud";
+
+/// Namespace of Leases and of the Secrets that providers read.
+pub const SYSTEM_NAMESPACE: &str = "allot-system";
+/// Namespace of everything that is, or can mint, admin access; no role of a tenant reads it.
+pub const PLANES_NAMESPACE: &str = "allot-planes";
+/// Namespace of shared Clusters whose Purposes name none.
+pub const CLUSTERS_NAMESPACE: &str = "allot-clusters";
+/// Namespace, inside a Cluster, of the ServiceAccounts of AccessRequests.
+pub const ACCESS_NAMESPACE: &str = "allot-access";
+
+/// Every label and annotation with this prefix is the platform's to write, but for [`FORCE_DELETE`].
+pub const PLATFORM_PREFIX: &str = "cluster.openmcp.cloud/";
+
+/// Annotation of a ClusterRequest: `namespace/name` of the Cluster that is, or is about to be, made
+/// for it. Written before the Cluster, so that a crash between the two never makes a second one.
+pub const CLUSTER_NAME: &str = "cluster.openmcp.cloud/cluster-name";
+/// Annotation of anything that is being deleted: `"true"` drops the platform's finalizers after a
+/// local revocation. The one `cluster.openmcp.cloud/` annotation that users write.
+pub const FORCE_DELETE: &str = "cluster.openmcp.cloud/force-delete";
+/// Annotation of an AccessRequest: when it was granted (RFC 3339); `spec.ttl` counts from here.
+pub const GRANTED_AT: &str = "cluster.openmcp.cloud/granted-at";
+/// Annotation of an AccessRequest: UID of the Cluster in which its objects lie or may lie. It is
+/// written before the first of them and removed after the last: while it is there, the access is live.
+pub const LIVE_IN: &str = "cluster.openmcp.cloud/live-in";
+/// Annotation of an AccessRequest, beside [`LIVE_IN`]: `namespace/name` of that Cluster.
+pub const LIVE_IN_NAME: &str = "cluster.openmcp.cloud/live-in-name";
+/// Annotation of an AccessRequest whose `ttl` ran out: the generation it ran out for.
+pub const EXPIRED: &str = "cluster.openmcp.cloud/expired-generation";
+/// Annotation of a Cluster: since when nobody has used it (RFC 3339).
+pub const IDLE_SINCE: &str = "cluster.openmcp.cloud/idle-since";
+/// Annotation of a Cluster that takes nothing new and goes next: since when (RFC 3339).
+pub const DRAINING: &str = "cluster.openmcp.cloud/draining";
+
+/// Label, inside a Cluster, of everything that belongs to one AccessRequest: its UID.
+pub const ACCESS_REQUEST: &str = "cluster.openmcp.cloud/access-request";
+/// Label of an AccessRequest that a provider of another process fulfils: the ClusterProvider.
+pub const ACCESS_BY: &str = "cluster.openmcp.cloud/access-by";
+
+/// Finalizer of a ClusterRequest: access, Grant and room go before it.
+pub const REQUEST_FINALIZER: &str = "cluster.openmcp.cloud/request";
+/// Finalizer of an AccessRequest: identity and Secret go before it.
+pub const ACCESS_FINALIZER: &str = "cluster.openmcp.cloud/access";
+/// The platform's finalizer of a Cluster: tenants and live access go before it; a provider holds one
+/// of its own.
+pub const CLUSTER_FINALIZER: &str = "cluster.openmcp.cloud/cluster";
+/// Finalizer of a ClusterProvider: its Clusters go before it.
+pub const PROVIDER_FINALIZER: &str = "cluster.openmcp.cloud/provider";
+
+/// Keys of the Secret that an AccessRequest is answered with.
+pub mod access_secret {
+    /// A whole kubeconfig.
+    pub const KUBECONFIG: &str = "kubeconfig";
+    /// URL of the API server.
+    pub const HOST: &str = "host";
+    /// CA bundle of the API server, PEM.
+    pub const CA_CRT: &str = "ca.crt";
+    /// Bearer token.
+    pub const TOKEN: &str = "token";
+    /// `exp` of the token, RFC 3339.
+    pub const EXPIRATION: &str = "expirationTimestamp";
+}

@@ -1,0 +1,273 @@
+//! Conditions and reasons: every string that a machine may compare, each once.
+//!
+//! Status fields carry them as text, so that an older reader survives a newer writer's reason; code
+//! decides on the enums only.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Declares an enum whose variants are spelled in the API exactly as in Rust.
+macro_rules! spelled {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        pub enum $name { $($(#[$variant_meta])* $variant,)+ }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// The text in the API.
+            pub const fn as_str(self) -> &'static str {
+                match self { $($name::$variant => stringify!($variant),)+ }
+            }
+
+            /// The value with this text.
+            pub fn from_text(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == text)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+spelled! {
+    /// The answer to a ClusterRequest or AccessRequest.
+    Verdict {
+        /// Bound; stays so.
+        Granted,
+        /// Not as things are; decided anew when they change.
+        Denied,
+        /// Waiting for something that the platform expects to happen.
+        Pending,
+    }
+}
+
+spelled! {
+    /// Why a ClusterRequest is Granted, Denied or Pending.
+    RequestReason {
+        /// Granted: bound to a Cluster.
+        Success,
+        /// Denied: a purpose that does not exist.
+        UnknownPurpose,
+        /// Denied: a Purpose's `allowedNamespaces` leaves the request's namespace out.
+        NamespaceNotAllowed,
+        /// Denied: by an equivalence, the request asks for a trait and for its absence.
+        ConflictingTraits,
+        /// Denied: by an equivalence, an expression can never hold.
+        ImpossibleTraits,
+        /// Denied: no provider that is ready publishes a profile.
+        NoReadyProvider,
+        /// Denied: no profile has the traits required.
+        NoProfileWithTrait,
+        /// Denied: no profile with the traits offers the version.
+        VersionNotOffered,
+        /// Denied: every version that would match is deprecated.
+        OnlyDeprecatedVersions,
+        /// Pending: not decided yet.
+        Scheduling,
+        /// Pending: as many Clusters of a purpose as its `maxClusters` allows, none with room.
+        MaxClustersReached,
+    }
+}
+
+impl RequestReason {
+    /// The answer that this is a reason for.
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            RequestReason::Success => Verdict::Granted,
+            RequestReason::UnknownPurpose
+            | RequestReason::NamespaceNotAllowed
+            | RequestReason::ConflictingTraits
+            | RequestReason::ImpossibleTraits
+            | RequestReason::NoReadyProvider
+            | RequestReason::NoProfileWithTrait
+            | RequestReason::VersionNotOffered
+            | RequestReason::OnlyDeprecatedVersions => Verdict::Denied,
+            RequestReason::Scheduling | RequestReason::MaxClustersReached => Verdict::Pending,
+        }
+    }
+}
+
+spelled! {
+    /// Why a candidate, a profile or a Cluster, does not serve a ClusterRequest.
+    FindingReason {
+        /// The provider is not ready.
+        NoReadyProvider,
+        /// A required trait is absent, or one that must be absent is present.
+        NoProfileWithTrait,
+        /// No version that fits the one asked for.
+        VersionNotOffered,
+        /// A version fits, but each that does is deprecated.
+        OnlyDeprecatedVersions,
+        /// The Cluster does not list every purpose asked for.
+        PurposesNotCovered,
+        /// The Cluster is, or was, somebody's own.
+        Dedicated,
+        /// Written by hand and not opened to requests by `spec.dedicated`.
+        NotOpened,
+        /// No room for another tenant.
+        Full,
+        /// The Cluster takes nothing new and goes soon.
+        Draining,
+        /// The Cluster is being deleted.
+        Deleting,
+        /// The Cluster is not healthy, or was not provisioned in time.
+        Unhealthy,
+        /// Its provider does not publish its profile any more.
+        Withdrawn,
+        /// As many Clusters list a purpose as its `maxClusters` allows.
+        MaxClustersReached,
+    }
+}
+
+spelled! {
+    /// Why an AccessRequest is Granted, Denied or Pending.
+    AccessReason {
+        /// Granted: the Secret is there and works.
+        Success,
+        /// Denied: another namespace than the target's, and no AccessPolicy there covers every rule.
+        NotAllowed,
+        /// Denied: a rule exceeds the ceiling of a Purpose of the Cluster.
+        ExceedsCeiling,
+        /// Denied: the Cluster's profile does not support this type of access.
+        AccessTypeNotSupported,
+        /// Denied: `spec.ttl` ran out; decided anew when the spec changes.
+        Expired,
+        /// Pending: no ClusterRequest of that name.
+        RequestNotFound,
+        /// Pending: the ClusterRequest is not granted.
+        RequestNotGranted,
+        /// Pending: no Cluster of that name.
+        ClusterNotFound,
+        /// Pending: the Cluster was never ready.
+        ClusterNotReady,
+        /// Pending: the Cluster of the Grant is gone.
+        ClusterLost,
+        /// Pending: a namespace that the permissions name does not exist and may not be made.
+        NamespaceNotFound,
+        /// Pending: the provider gave no admin access.
+        NoAdminAccess,
+    }
+}
+
+impl AccessReason {
+    /// The answer that this is a reason for.
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            AccessReason::Success => Verdict::Granted,
+            AccessReason::NotAllowed
+            | AccessReason::ExceedsCeiling
+            | AccessReason::AccessTypeNotSupported
+            | AccessReason::Expired => Verdict::Denied,
+            AccessReason::RequestNotFound
+            | AccessReason::RequestNotGranted
+            | AccessReason::ClusterNotFound
+            | AccessReason::ClusterNotReady
+            | AccessReason::ClusterLost
+            | AccessReason::NamespaceNotFound
+            | AccessReason::NoAdminAccess => Verdict::Pending,
+        }
+    }
+}
+
+spelled! {
+    /// Types of conditions.
+    ConditionType {
+        /// Of every kind: usable now; computed from the others.
+        Ready,
+        /// Of a ClusterRequest: whether the proposed prefix was given.
+        PrefixHonored,
+        /// Of a ClusterRequest: the version asked for is deprecated. Only when true.
+        VersionDeprecated,
+        /// Of a ClusterRequest: a Purpose's requirement lost against the request. Only when true.
+        TraitsOverridden,
+        /// Of a ClusterProvider: it beats and is set up.
+        ProviderReady,
+        /// Of a Cluster: the provider's word.
+        ClusterHealthy,
+        /// Of a Cluster: it was healthy once; latched.
+        Provisioned,
+        /// Of a Cluster: its provider does not publish its profile.
+        Withdrawn,
+        /// Of a Cluster: it is being deleted while in use.
+        DeletionBlocked,
+    }
+}
+
+spelled! {
+    /// Reasons of condition `Ready` of a ClusterRequest.
+    RequestReadyReason {
+        /// The Cluster is usable.
+        ClusterReady,
+        /// The Cluster was never usable yet.
+        ClusterCreating,
+        /// The Cluster was usable and is not now.
+        ClusterUnhealthy,
+        /// The Cluster is gone; delete and re-create the request to get another.
+        ClusterLost,
+    }
+}
+
+spelled! {
+    /// Reasons of condition `PrefixHonored` of a ClusterRequest.
+    PrefixReason {
+        /// The proposed prefix was given.
+        Honored,
+        /// Fewer than three characters before the hyphen.
+        TooShort,
+        /// Another tenant of the Cluster has it.
+        Taken,
+        /// A former tenant of the Cluster left objects whose names begin with it.
+        Quarantined,
+        /// A dedicated Cluster has no prefixes.
+        Dedicated,
+    }
+}
+
+spelled! {
+    /// Reasons of a Cluster's conditions.
+    ClusterConditionReason {
+        /// All that the condition says holds.
+        AllGood,
+        /// The provider has said nothing yet.
+        NotReported,
+        /// The provider says it is not healthy.
+        NotHealthy,
+        /// It was healthy at least once.
+        WasHealthy,
+        /// Its provider publishes its profile.
+        Published,
+        /// Its provider does not publish its profile.
+        ProfileNotPublished,
+        /// There is no such ClusterProvider.
+        ProviderNotFound,
+        /// Tenants or live access keep it from being deleted.
+        InUse,
+        /// Nobody uses it any more.
+        NotInUse,
+        /// It is being deleted.
+        Deleting,
+    }
+}
+
+spelled! {
+    /// Reasons of a ClusterProvider's status.
+    ProviderReason {
+        /// Ready.
+        AllGood,
+        /// Its heartbeat Lease is too old.
+        HeartbeatMissed,
+        /// Its package is an OCI image, and the platform does not run on Kubernetes.
+        PackageNeedsKubernetes,
+        /// Its package is not one that may run here.
+        PackageNotAllowed,
+        /// It has not reported yet.
+        Starting,
+    }
+}
