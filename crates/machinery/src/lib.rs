@@ -1,8 +1,13 @@
 //! What Kubernetes objects are, pure: values, field paths and errors, names, selectors, quantities,
 //! versions, patches, structural schemas, the algebra of RBAC rules. No I/O, no clock, no kinds of ours.
 
+pub mod duration;
 pub mod field;
 pub mod json;
+pub mod metadata;
+pub mod names;
 pub mod object;
 pub mod schema;
 pub mod seams;
+pub mod selector;
+pub mod time;
