@@ -4,6 +4,7 @@
 //! authorization, then one of the generic handlers in `endpoints` on a row of the [`registry`].
 
 pub mod auth;
+pub mod builtin;
 pub mod crd;
 pub mod registry;
 pub mod request;

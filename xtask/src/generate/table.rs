@@ -17,7 +17,7 @@ const HEAD: &str = "\
 # TYPE   [] list of, {} map of, * may be absent (a Go pointer); @MESSAGE; else a scalar or a type with its own form
 # FLAG   e  left out where empty (omitempty)      z  left out where zero (omitzero)     r  required
 #        l=set|atomic|map:KEY,KEY  a=atomic (of a map or struct)     p=merge[:KEY],retainKeys  patch strategy
-#        d=JSON default            v=A|B all values
+#        d=JSON default            v=A|B all values (~ is a blank)
 ";
 
 /// Types with a form of their own in JSON or protobuf.
@@ -73,8 +73,8 @@ fn on_the_wire(fields: &[Field]) -> bool {
 
 /// Lists are the same for all kinds and need no line.
 fn is_list(fields: &[Field]) -> bool {
-    fields.iter().any(|field| field.embedded && field.go_type.ends_with("TypeMeta"))
-        && fields.iter().any(|field| field.go_type.ends_with("ListMeta"))
+    let has_items = fields.iter().any(|field| field.tags.get("json").is_some_and(|json| json.starts_with("items")));
+    has_items && fields.iter().any(|field| field.go_type.ends_with("ListMeta"))
 }
 
 fn field_line(source: &Source, owner: &Declaration, field: &Field) -> anyhow::Result<Option<(String, u32)>> {
@@ -116,7 +116,7 @@ fn field_line(source: &Source, owner: &Declaration, field: &Field) -> anyhow::Re
         write!(line, " d={}", default_value(source, owner, default)?)?;
     }
     if !resolved.values.is_empty() {
-        write!(line, " v={}", resolved.values.join("|"))?;
+        write!(line, " v={}", resolved.values.join("|").replace(' ', "~"))?;
     }
     Ok(Some((line, number)))
 }
