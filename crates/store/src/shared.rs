@@ -1,0 +1,171 @@
+//! The state behind its lock, and how a write becomes a change of it. What every engine shares: reads are
+//! answered here, and never wait for a disk; the engines order writes and decide when they are seen.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use allotment_machinery::object::Encoded;
+
+use crate::history::{Change, Seed};
+use crate::state::State;
+use crate::{Entry, Event, EventKind, Expect, Key, ListQuery, Outcome, Page, Revision, StoreError, Tenant, Write};
+
+/// The state that all clones of an engine, its writer and its watches share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: RwLock<State>,
+}
+
+/// What a write comes to.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What it changes; nothing, if there is nothing to do.
+    pub(crate) change: Option<Change>,
+    /// What its caller is told once that is done.
+    pub(crate) outcome: Outcome,
+}
+
+/// Objects that writes before this one will have changed, but that nobody sees yet.
+pub(crate) type Pending = BTreeMap<Key, Option<Arc<Entry>>>;
+
+impl Write {
+    /// Whether it concerns a whole key space. Such a write can only be prepared when nothing is pending.
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self, Write::Instantiate { .. } | Write::DropTenant { .. })
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(state: State) -> Self {
+        Shared { state: RwLock::new(state) }
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
+        // A panic elsewhere cannot leave the state torn for readers: changes are made of moves.
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        Revision(self.read().revision)
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.read().get(key).cloned()
+    }
+
+    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page, StoreError> {
+        let view = self.read().view(query)?;
+        Ok(view.page(query))
+    }
+
+    /// Makes changes, of the revisions after the newest, seen, and wakes who waits for them.
+    pub(crate) fn publish(&self, changes: Vec<Change>) {
+        let mut state = self.write();
+        for change in &changes {
+            let revision = state.revision + 1;
+            state.apply(revision, change.clone());
+        }
+        drop(state);
+        let state = self.read();
+        changes.iter().for_each(|change| state.ring(change));
+    }
+
+    /// What `write` would do as `revision`, after what is `pending`.
+    pub(crate) fn prepare(&self, pending: &Pending, write: Write, revision: u64) -> Result<Prepared, StoreError> {
+        debug_assert!(pending.is_empty() || !write.is_wide());
+        match write {
+            Write::Put { key, expect, body } => {
+                let current = self.current(pending, &key);
+                match (expect, &current) {
+                    (Expect::Absent, None) => (),
+                    (Expect::Revision(expect), Some(entry)) if entry.revision == expect => (),
+                    _ => return Err(StoreError::Conflict { current }),
+                }
+                Ok(Prepared::put(self.place(key, current.as_deref(), revision, &body), current))
+            }
+            Write::Delete { key, expect, last } => {
+                let Some(current) = self.current(pending, &key).filter(|entry| entry.revision == expect) else {
+                    return Err(StoreError::Conflict { current: self.current(pending, &key) });
+                };
+                let last = last.unwrap_or_else(|| unspliced(&current));
+                Ok(Prepared::delete(self.place(key, Some(&current), revision, &last), current))
+            }
+            Write::Instantiate { tenant, template } => {
+                let state = self.read();
+                let seed = state.is_vacant(&tenant).then(|| state.seeds.get(&template.id).cloned());
+                drop(state);
+                let seed = seed.map(|known| known.unwrap_or_else(|| Arc::new(Seed::new(&template, revision))));
+                let seed = seed.filter(|seed| !seed.entries.is_empty());
+                Ok(Prepared::wide(seed.map(|seed| Change::Instantiated(tenant, seed)), revision))
+            }
+            Write::DropTenant { tenant } => {
+                let known = self.read().knows(&tenant);
+                Ok(Prepared::wide(known.then_some(Change::Dropped(tenant)), revision))
+            }
+        }
+    }
+
+    fn current(&self, pending: &Pending, key: &Key) -> Option<Arc<Entry>> {
+        match pending.get(key) {
+            Some(entry) => entry.clone(),
+            None => self.get(key),
+        }
+    }
+
+    /// The entry that `key` gets, with the names of the one before it, so that names are kept once.
+    fn place(&self, key: Key, current: Option<&Entry>, revision: u64, body: &Encoded) -> (Tenant, Entry) {
+        let (tenant, resource) = self.read().names(&key.tenant, &key.resource);
+        let (namespace, name) = match current {
+            Some(current) => (current.namespace.clone(), current.name.clone()),
+            None => (key.namespace, key.name),
+        };
+        let (revision, splice) = (Revision(revision), body.splice as u32);
+        let entry = Entry { resource, namespace, name, revision, body: body.at_revision(revision.0).into(), splice };
+        (tenant, entry)
+    }
+}
+
+impl Prepared {
+    fn put((tenant, entry): (Tenant, Entry), current: Option<Arc<Entry>>) -> Self {
+        let kind = if current.is_some() { EventKind::Modified } else { EventKind::Added };
+        Prepared::object(tenant, kind, Arc::new(entry), current)
+    }
+
+    fn delete((tenant, entry): (Tenant, Entry), current: Arc<Entry>) -> Self {
+        Prepared::object(tenant, EventKind::Deleted, Arc::new(entry), Some(current))
+    }
+
+    fn object(tenant: Tenant, kind: EventKind, entry: Arc<Entry>, previous: Option<Arc<Entry>>) -> Self {
+        let revision = entry.revision;
+        let outcome = Outcome { revision, entry: Some(entry.clone()) };
+        let event = Event { tenant, revision, kind, entry, previous, encoded: OnceLock::new() };
+        Prepared { change: Some(Change::Object(Arc::new(event))), outcome }
+    }
+
+    fn wide(change: Option<Change>, revision: u64) -> Self {
+        let revision = if change.is_some() { revision } else { revision - 1 };
+        Prepared { change, outcome: Outcome { revision: Revision(revision), entry: None } }
+    }
+
+    /// Notes what it leaves under its key, for the writes after it.
+    pub(crate) fn pend(&self, pending: &mut Pending) {
+        if let Some(Change::Object(event)) = &self.change {
+            let entry = (event.kind != EventKind::Deleted).then(|| event.entry.clone());
+            pending.insert(event.entry.key(&event.tenant), entry);
+        }
+    }
+}
+
+/// The object of an entry, without its revision.
+fn unspliced(entry: &Entry) -> Encoded {
+    let member = format!("\"resourceVersion\":\"{}\",", entry.revision);
+    let splice = entry.splice as usize;
+    let mut bytes = Vec::with_capacity(entry.body.len() - member.len());
+    bytes.extend_from_slice(&entry.body[..splice]);
+    bytes.extend_from_slice(&entry.body[splice + member.len()..]);
+    Encoded { bytes, splice }
+}

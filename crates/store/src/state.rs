@@ -1,0 +1,374 @@
+//! The state in memory: what every tenant has now, and the history that leads there. Pure but for the
+//! bells; the engines decide when a change is made and seen.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::bells::{Bell, Bells};
+use crate::history::{Change, History, HistoryLimits, Seed, Trail};
+use crate::objects::{Objects, name_of};
+use crate::past::View;
+use crate::{Entry, Event, EventKind, Key, ListQuery, Resource, Revision, Scope, StoreError, Tenant, WatchScope};
+
+/// One collection of one tenant.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    pub(crate) objects: Objects,
+    trail: Trail,
+}
+
+/// A tenant's key space.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) collections: BTreeMap<Resource, Collection>,
+    trail: Trail,
+    /// The template it began with, and the revision of that, while the history reaches so far.
+    seed: Option<(u64, Arc<Seed>)>,
+    objects: usize,
+}
+
+impl Space {
+    /// Notes that nothing of it up to `floor` is in the history.
+    fn raise(&mut self, floor: u64) {
+        let trails = self.collections.values_mut().map(|collection| &mut collection.trail);
+        trails.chain([&mut self.trail]).for_each(|trail| trail.floor = trail.floor.max(floor));
+    }
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) revision: u64,
+    pub(crate) spaces: BTreeMap<Tenant, Space>,
+    pub(crate) history: History,
+    /// By name.
+    pub(crate) seeds: BTreeMap<String, Arc<Seed>>,
+    /// Where tenants were dropped, while the history reaches so far: nothing of theirs before is known.
+    dropped: BTreeMap<Tenant, u64>,
+    bells: Bells,
+}
+
+impl State {
+    /// An empty state at `revision`.
+    pub(crate) fn new(revision: u64, limits: HistoryLimits) -> Self {
+        State {
+            revision,
+            spaces: BTreeMap::new(),
+            history: History::new(revision, limits),
+            seeds: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            bells: Bells::default(),
+        }
+    }
+
+    fn collection(&self, tenant: &Tenant, resource: &Resource) -> Option<&Collection> {
+        self.spaces.get(tenant)?.collections.get(resource)
+    }
+
+    /// The object called `key`.
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Entry>> {
+        self.collection(&key.tenant, &key.resource)?.objects.get((&key.namespace, &key.name))
+    }
+
+    /// The same names, as the state has them already if it does.
+    pub(crate) fn names(&self, tenant: &Tenant, resource: &Resource) -> (Tenant, Resource) {
+        let space = self.spaces.get_key_value(tenant);
+        let known = space.and_then(|(_, space)| space.collections.get_key_value(resource));
+        (space.map_or(tenant, |(tenant, _)| tenant).clone(), known.map_or(resource, |(resource, _)| resource).clone())
+    }
+
+    /// Whether a tenant has no objects.
+    pub(crate) fn is_vacant(&self, tenant: &Tenant) -> bool {
+        self.spaces.get(tenant).is_none_or(|space| space.objects == 0)
+    }
+
+    /// Whether dropping a tenant would change anything.
+    pub(crate) fn knows(&self, tenant: &Tenant) -> bool {
+        self.spaces.contains_key(tenant)
+    }
+
+    /// The tenants that have objects.
+    pub(crate) fn tenants(&self) -> Vec<Tenant> {
+        self.spaces.iter().filter(|(_, space)| space.objects > 0).map(|(tenant, _)| tenant.clone()).collect()
+    }
+
+    /// The collections of a tenant that have objects.
+    pub(crate) fn resources(&self, tenant: &Tenant) -> Vec<(Resource, usize)> {
+        let collections = self.spaces.get(tenant).into_iter().flat_map(|space| &space.collections);
+        collections
+            .filter(|(_, collection)| !collection.objects.is_empty())
+            .map(|(resource, collection)| (resource.clone(), collection.objects.len()))
+            .collect()
+    }
+
+    /// The newest revision of a scope that the history no longer holds.
+    fn floor(&self, scope: &WatchScope) -> u64 {
+        let (tenant, trail) = match scope {
+            WatchScope::All => return self.history.floor(),
+            WatchScope::Tenant(tenant) => (tenant, self.spaces.get(tenant).map(|space| &space.trail)),
+            WatchScope::Scope(Scope { tenant, resource, .. }) => {
+                (tenant, self.collection(tenant, resource).map(|collection| &collection.trail))
+            }
+        };
+        trail.map_or_else(|| self.floor_of_absent(tenant), |trail| trail.floor)
+    }
+
+    /// How far the history of something that is not there now reaches back.
+    fn floor_of_absent(&self, tenant: &Tenant) -> u64 {
+        self.history.floor().max(self.dropped.get(tenant).copied().unwrap_or(0))
+    }
+
+    /// Makes the next change, which is `revision`.
+    pub(crate) fn apply(&mut self, revision: u64, change: Change) {
+        debug_assert_eq!(revision, self.revision + 1);
+        self.revision = revision;
+        match &change {
+            Change::Object(event) => self.apply_event(event),
+            Change::Instantiated(tenant, seed) => self.apply_seed(revision, tenant, seed),
+            Change::Dropped(tenant) => self.apply_drop(revision, tenant),
+        }
+        self.history.push(Some(change));
+        self.evict(0);
+    }
+
+    /// Puts an event that is already part of the objects into the history. Only while loading.
+    pub(crate) fn recall(&mut self, revision: u64, change: Option<Change>) {
+        match &change {
+            Some(Change::Object(event)) => self.follow(event),
+            Some(Change::Instantiated(tenant, seed)) => {
+                self.space(tenant).seed = Some((revision, seed.clone()));
+            }
+            Some(Change::Dropped(tenant)) => {
+                self.dropped.insert(tenant.clone(), revision);
+                if let Some(space) = self.spaces.get_mut(tenant) {
+                    space.raise(revision);
+                }
+            }
+            None => (),
+        }
+        self.history.push(change);
+    }
+
+    fn space(&mut self, tenant: &Tenant) -> &mut Space {
+        if !self.spaces.contains_key(tenant) {
+            let trail = Trail::new(self.floor_of_absent(tenant));
+            let space = Space { collections: BTreeMap::new(), trail, seed: None, objects: 0 };
+            self.spaces.insert(tenant.clone(), space);
+        }
+        self.spaces.get_mut(tenant).expect("was put there just now")
+    }
+
+    fn collection_mut(&mut self, tenant: &Tenant, resource: &Resource) -> (&mut Collection, &mut usize) {
+        let floor = self.floor_of_absent(tenant);
+        let space = self.space(tenant);
+        if !space.collections.contains_key(resource) {
+            let collection = Collection { objects: Objects::default(), trail: Trail::new(floor) };
+            space.collections.insert(resource.clone(), collection);
+        }
+        let collection = space.collections.get_mut(resource).expect("was put there just now");
+        (collection, &mut space.objects)
+    }
+
+    /// Puts an object in its place, without history. Only while loading.
+    pub(crate) fn place(&mut self, tenant: &Tenant, entry: Arc<Entry>) {
+        let (collection, count) = self.collection_mut(tenant, &entry.resource.clone());
+        if collection.objects.put(entry).is_none() {
+            *count += 1;
+        }
+    }
+
+    fn apply_event(&mut self, event: &Arc<Event>) {
+        match event.kind {
+            EventKind::Added | EventKind::Modified => self.place(&event.tenant, event.entry.clone()),
+            EventKind::Deleted => {
+                let (collection, count) = self.collection_mut(&event.tenant, &event.entry.resource);
+                if collection.objects.remove(name_of(&event.entry)).is_some() {
+                    *count -= 1;
+                }
+            }
+        }
+        self.follow(event);
+    }
+
+    /// Appends an event to the trails it belongs to.
+    fn follow(&mut self, event: &Arc<Event>) {
+        self.collection_mut(&event.tenant, &event.entry.resource).0.trail.push(event.clone());
+        self.space(&event.tenant).trail.push(event.clone());
+    }
+
+    fn apply_seed(&mut self, revision: u64, tenant: &Tenant, seed: &Arc<Seed>) {
+        self.seeds.entry(seed.id.clone()).or_insert_with(|| seed.clone());
+        for entry in &seed.entries {
+            self.place(tenant, entry.clone());
+        }
+        self.space(tenant).seed = Some((revision, seed.clone()));
+    }
+
+    fn apply_drop(&mut self, revision: u64, tenant: &Tenant) {
+        if let Some(space) = self.spaces.remove(tenant) {
+            space.trail.since(0).for_each(|event| self.history.blank(event.revision.0));
+            space.seed.iter().for_each(|(revision, _)| self.history.blank(*revision));
+        }
+        if let Some(earlier) = self.dropped.insert(tenant.clone(), revision) {
+            self.history.blank(earlier);
+        }
+        self.bells.forget_tenant(tenant, revision);
+    }
+
+    /// Lets go what exceeds the bounds of the history, and everything up to `least`.
+    pub(crate) fn evict(&mut self, least: u64) {
+        while let Some((revision, change)) = self.history.evict(least) {
+            match change {
+                Some(Change::Object(event)) => self.forget(&event),
+                Some(Change::Instantiated(tenant, _)) => self.forget_seed(revision, &tenant),
+                Some(Change::Dropped(tenant)) => drop(self.dropped.remove(&tenant)),
+                None => (),
+            }
+        }
+    }
+
+    fn forget(&mut self, event: &Event) {
+        self.bells.forget(event);
+        let Some(space) = self.spaces.get_mut(&event.tenant) else { return };
+        space.trail.forget(event);
+        if let Some(collection) = space.collections.get_mut(&event.entry.resource) {
+            collection.trail.forget(event);
+            if collection.objects.is_empty() && collection.trail.is_empty() {
+                space.collections.remove(&event.entry.resource);
+            }
+        }
+        self.sweep(&event.tenant);
+    }
+
+    fn forget_seed(&mut self, revision: u64, tenant: &Tenant) {
+        self.bells.forget_all_of(tenant, revision);
+        let Some(space) = self.spaces.get_mut(tenant) else { return };
+        space.seed = None;
+        space.raise(revision);
+        space.collections.retain(|_, collection| !collection.objects.is_empty() || !collection.trail.is_empty());
+        self.sweep(tenant);
+    }
+
+    /// Frees a key space in which nothing is left and nothing is remembered.
+    fn sweep(&mut self, tenant: &Tenant) {
+        let gone = |space: &Space| space.objects == 0 && space.trail.is_empty() && space.seed.is_none();
+        if self.spaces.get(tenant).is_some_and(gone) {
+            self.spaces.remove(tenant);
+        }
+    }
+
+    /// Wakes those who wait for `change`.
+    pub(crate) fn ring(&self, change: &Change) {
+        match change {
+            Change::Object(event) => self.bells.ring(event),
+            Change::Instantiated(tenant, _) | Change::Dropped(tenant) => self.bells.ring_tenant(tenant),
+        }
+    }
+
+    /// Begins a watch of `scope` after `from`.
+    pub(crate) fn hang(&mut self, scope: &WatchScope, from: u64) -> Result<Arc<Bell>, StoreError> {
+        let bell = self.bells.hang(scope, self.floor(scope));
+        let floor = bell.floor();
+        if from < floor {
+            self.bells.leave(scope);
+            return Err(StoreError::Compacted { asked: Revision(from), oldest: Revision(floor) });
+        }
+        Ok(bell)
+    }
+
+    /// Ends a watch, which still holds its bell.
+    pub(crate) fn leave(&mut self, scope: &WatchScope) {
+        self.bells.leave(scope);
+    }
+
+    /// Lets all history up to `least` go and ends the watches that have not got so far.
+    pub(crate) fn compact(&mut self, least: u64) {
+        self.evict(least.min(self.revision));
+        self.bells.wake_all();
+    }
+
+    /// Adds the events of `scope` after `cursor` to `out`, about `most` of them; returns the revision up
+    /// to which `out` has all of them.
+    pub(crate) fn read(&self, scope: &WatchScope, cursor: u64, most: usize, out: &mut VecDeque<Arc<Event>>) -> u64 {
+        match scope {
+            WatchScope::All => self.read_all(cursor, most, out),
+            WatchScope::Tenant(tenant) => match self.spaces.get(tenant) {
+                Some(space) => self.read_trail(&space.trail, space, (tenant, None, None), cursor, most, out),
+                None => cursor.max(self.revision),
+            },
+            WatchScope::Scope(Scope { tenant, resource, namespace }) => {
+                let found = self.spaces.get(tenant).and_then(|space| Some((space, space.collections.get(resource)?)));
+                let Some((space, collection)) = found else { return cursor.max(self.revision) };
+                let narrow = (tenant, Some(resource), namespace.as_ref());
+                self.read_trail(&collection.trail, space, narrow, cursor, most, out)
+            }
+        }
+    }
+
+    fn read_all(&self, cursor: u64, most: usize, out: &mut VecDeque<Arc<Event>>) -> u64 {
+        for (revision, change) in self.history.since(cursor) {
+            match change {
+                Some(Change::Object(event)) => out.push_back(event.clone()),
+                Some(Change::Instantiated(tenant, seed)) => out.extend(seed.events(tenant, revision, None)),
+                Some(Change::Dropped(_)) | None => (),
+            }
+            if out.len() >= most {
+                return revision;
+            }
+        }
+        cursor.max(self.revision)
+    }
+
+    fn read_trail(
+        &self,
+        trail: &Trail,
+        space: &Space,
+        (tenant, resource, namespace): (&Tenant, Option<&Resource>, Option<&Arc<str>>),
+        cursor: u64,
+        most: usize,
+        out: &mut VecDeque<Arc<Event>>,
+    ) -> u64 {
+        let wanted = |event: &Arc<Event>| namespace.is_none_or(|namespace| event.entry.namespace == *namespace);
+        let mut seed = space.seed.as_ref().filter(|(revision, _)| *revision > cursor);
+        for event in trail.since(cursor) {
+            if let Some((revision, sown)) = seed.take_if(|(revision, _)| *revision < event.revision.0) {
+                out.extend(sown.events(tenant, *revision, resource).filter(wanted));
+            }
+            if wanted(event) {
+                out.push_back(event.clone());
+            }
+            if out.len() >= most {
+                return event.revision.0;
+            }
+        }
+        if let Some((revision, sown)) = seed {
+            out.extend(sown.events(tenant, *revision, resource).filter(wanted));
+        }
+        cursor.max(self.revision)
+    }
+
+    /// The collection of `query` as it was at the revision asked for.
+    pub(crate) fn view(&self, query: &ListQuery) -> Result<View, StoreError> {
+        let Scope { tenant, resource, .. } = &query.scope;
+        let at = query.at.map_or(self.revision, |at| at.0);
+        if at > self.revision {
+            return Err(StoreError::Future { asked: Revision(at), current: Revision(self.revision) });
+        }
+        let collection = self.collection(tenant, resource);
+        let floor = collection.map_or_else(|| self.floor_of_absent(tenant), |collection| collection.trail.floor);
+        if at < floor {
+            return Err(StoreError::Compacted { asked: Revision(at), oldest: Revision(floor) });
+        }
+        let Some(collection) = collection else { return Ok(View::new(at, Objects::default())) };
+        let seeded = self.spaces.get(tenant).and_then(|space| space.seed.as_ref()).map(|(revision, _)| *revision);
+        // Before its template the key space was empty; what came after that needs no undoing.
+        let (mut view, until) = match seeded.filter(|seeded| at < *seeded) {
+            Some(seeded) => (View::new(at, Objects::default()), seeded),
+            None => (View::new(at, collection.objects.clone()), u64::MAX),
+        };
+        for event in collection.trail.since(at).rev().filter(|event| event.revision.0 < until) {
+            view.undo(event);
+        }
+        Ok(view)
+    }
+}
