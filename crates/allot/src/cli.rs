@@ -1,0 +1,255 @@
+//! The command line: what there is to type, and nothing of what it does.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::duration;
+
+/// Kubernetes clusters on request: in the right place, with no more access than was asked for.
+#[derive(Debug, Parser)]
+#[command(name = "allot", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(after_help = "Begin with `allot demo`, or `allot up` and then `allot request`. Exit codes: `allot help exit-codes`.")]
+pub(crate) struct Cli {
+    /// Which API to talk to.
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Which API to talk to.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Target {
+    /// Kubeconfig file of the platform [default: $KUBECONFIG, else that of `allot up`]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the whole landscape on this machine
+    Up(Up),
+    /// Watch the main job being done from nothing, in a temporary folder
+    Demo(Demo),
+    /// Ask for a cluster
+    Request(Request),
+    /// Print a kubeconfig for an AccessRequest
+    Access(Access),
+    /// Print the current token of an AccessRequest, as kubectl's exec plugins do
+    #[command(hide = true)]
+    Credential(Credential),
+    /// Say why something is as it is
+    #[command(subcommand)]
+    Explain(Explain),
+    /// Show requests, clusters and access as one tree
+    Tree(Tree),
+    /// Print the CustomResourceDefinitions
+    Crds(Crds),
+    /// List the known traits
+    Traits(Traits),
+    /// Print the version
+    Version(Version),
+    /// Print a completion script
+    Completion(Completion),
+    /// Print help of a command, or `exit-codes`
+    Help(Help),
+}
+
+/// `allot up`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Up {
+    /// Folder that keeps everything [default: allot's folder below the user's data folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Address to serve on; port 0 takes a free one, which is kept [default: 127.0.0.1:7443]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Write the process id there once everything is ready
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid_file: Option<PathBuf>,
+    /// Lifetime of the tokens that AccessRequests get, at most 24h
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration::parse)]
+    pub(crate) access_token_lifetime: Duration,
+    /// How long a new cluster may take before requests look for another one
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    pub(crate) provisioning_deadline: Duration,
+}
+
+/// `allot demo`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Demo {
+    /// Keep the landscape running afterwards, until Ctrl-C
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+/// The namespace of a namespaced object.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Named {
+    /// Name of the object
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Its namespace [default: that of the kubeconfig's context]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}
+
+/// Whether and how long to wait.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Waiting {
+    /// Wait until it is ready
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    pub(crate) timeout: Duration,
+}
+
+/// `allot request`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Request {
+    /// What to call the request
+    #[command(flatten)]
+    pub(crate) object: Named,
+    /// What the cluster is for, in order of importance; may be repeated
+    #[arg(short, long = "purpose", value_name = "PURPOSE", required = true)]
+    pub(crate) purposes: Vec<String>,
+    /// Kubernetes version, whole or in part: 1.33, 1.33.2
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) version: Option<String>,
+    /// A trait that the cluster must have; `not:TRAIT` must not, `?TRAIT` would be liked; may be repeated
+    #[arg(long = "trait", value_name = "TRAIT")]
+    pub(crate) traits: Vec<String>,
+    /// A cluster of one's own, or a shared one, whatever the purposes say
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub(crate) dedicated: Option<bool>,
+    /// Prefix to propose for names of cluster-scoped objects, as `team-`
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) prefix: Option<String>,
+    /// Whether to wait for the cluster
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    /// How to print the request
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// `allot access`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Access {
+    /// The AccessRequest
+    #[command(flatten)]
+    pub(crate) object: Named,
+    /// Whether to wait for it to be granted
+    #[command(flatten)]
+    pub(crate) waiting: Waiting,
+    /// Print the kubeconfig with the token in it, which ends with the token
+    #[arg(long = "static")]
+    pub(crate) fixed: bool,
+}
+
+/// `allot credential`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Credential {
+    /// The AccessRequest
+    #[command(flatten)]
+    pub(crate) object: Named,
+}
+
+/// `allot explain`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Explain {
+    /// Say how a ClusterRequest stands and what stood in the way
+    Request(ExplainRequest),
+}
+
+/// `allot explain request`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ExplainRequest {
+    /// The ClusterRequest
+    #[command(flatten)]
+    pub(crate) object: Named,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(crate) output: ExplainFormat,
+}
+
+/// `allot tree`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Tree {
+    /// Only this namespace
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// `allot crds`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Crds {
+    /// How to print them
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
+    pub(crate) output: Format,
+}
+
+/// `allot traits`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Traits {
+    /// How to print them
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// `allot version`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Version {
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// `allot completion`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Completion {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `allot help`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Help {
+    /// A command, or `exit-codes`
+    pub(crate) topic: Vec<String>,
+}
+
+/// How data is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// A table with more columns
+    Wide,
+    /// `resource/name`, one a line
+    Name,
+}
+
+/// How an explanation is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}

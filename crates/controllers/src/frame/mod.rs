@@ -1,0 +1,22 @@
+//! What every controller stands on: mirrors of the API's objects fed by watches, a work queue per
+//! controller, the loop that works it off, and guarded writes. What a controller decides is none of this
+//! module's business.
+
+mod key;
+mod merge;
+mod mirror;
+mod queue;
+mod seams;
+mod tasks;
+mod watch;
+mod worker;
+mod write;
+
+pub use key::ObjectKey;
+pub use mirror::{Change, Mirror};
+pub use queue::Queue;
+pub use seams::Seams;
+pub use tasks::Tasks;
+pub use watch::{Synced, follow};
+pub use worker::{Next, Reconcile, ReconcileError, work};
+pub use write::{Writer, is_conflict, is_gone};

@@ -1,0 +1,88 @@
+//! The loop that works a queue off: take a key, look, act, say when to look again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tracing::{debug, warn};
+
+use super::watch::chain;
+use super::{ObjectKey, Queue, is_conflict, is_gone};
+
+/// When to look at an object again, if nothing happens before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When something changes.
+    Change,
+    /// After that time.
+    After(Duration),
+}
+
+/// Why a pass did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// A call of the platform's API or of a Cluster's failed.
+    #[error("a call of the API failed")]
+    Api(#[from] kube::Error),
+    /// A provider could not do what it was asked.
+    #[error("the provider failed")]
+    Provider(#[from] crate::providers::ProviderError),
+}
+
+impl ReconcileError {
+    /// Whether the next look will most likely find things in order: a race was lost.
+    fn is_race(&self) -> bool {
+        match self {
+            ReconcileError::Api(error) => is_conflict(error) || is_gone(error),
+            ReconcileError::Provider(_) => false,
+        }
+    }
+}
+
+/// One controller: brings one object a step nearer to what it should be.
+#[async_trait]
+pub trait Reconcile: Send + Sync + 'static {
+    /// What the controller is called in logs.
+    fn name(&self) -> &'static str;
+
+    /// Looks at the object of that key and acts. Called again until it asks for nothing more, and it
+    /// may be dropped at any await.
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError>;
+}
+
+/// Works `queue` off, at most `concurrency` keys at a time. Ends when it is dropped.
+pub async fn work(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey>>, concurrency: usize) {
+    let mut running = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(()) = running.next(), if !running.is_empty() => {}
+            key = queue.take(), if running.len() < concurrency => {
+                running.push(one(controller.clone(), queue.clone(), key).boxed());
+            }
+        }
+    }
+}
+
+async fn one(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey>>, key: ObjectKey) {
+    match controller.reconcile(&key).await {
+        Ok(next) => {
+            queue.succeeded(&key);
+            if let Next::After(delay) = next {
+                queue.add_after(key.clone(), delay);
+            }
+        }
+        Err(error) => {
+            let race = error.is_race();
+            let delay = queue.retry(key.clone());
+            if race {
+                debug!(controller = controller.name(), object = %key, ?delay, error = %chain(&error), "lost a race");
+            } else {
+                warn!(controller = controller.name(), object = %key, ?delay, error = %chain(&error), "trying again");
+            }
+        }
+    }
+    queue.done(&key);
+}
