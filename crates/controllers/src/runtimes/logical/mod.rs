@@ -1,0 +1,115 @@
+//! Control planes without processes: a key range of the platform's store, served by the platform's own
+//! API server. Owns the record of each in namespace `allot-planes`; what serves them is behind
+//! [`Tenants`].
+//!
+//! # Flow
+//! A Cluster's plane is recorded in one Secret, named by a hash of the Cluster's UID, before anything
+//! else happens: the key space's name, the certificate authority, the service-account key. Whoever comes
+//! later, after a crash or in another instance, finds the record or makes it, and never two.
+//!
+//! # Guarantees
+//! A record that exists is never replaced; removal ends with the record, so that a crash in between is
+//! taken up again.
+
+mod record;
+mod tenants;
+
+use std::sync::Arc;
+
+use allotment_pki::KeySource;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, ResourceExt};
+
+use crate::frame::{Seams, Writer, is_conflict, is_gone};
+use crate::providers::{AdminAccess, Health, Order, ProviderError, Removal};
+
+pub use record::PLANES_NAMESPACE;
+use record::{from_secret, record_name, to_secret};
+pub use tenants::{Tenant, TenantError, Tenants};
+
+/// Runs logical control planes.
+#[derive(Debug)]
+pub struct LogicalRuntime {
+    secrets: Api<Secret>,
+    tenants: Arc<dyn Tenants>,
+    keys: Arc<dyn KeySource>,
+    seams: Seams,
+    writer: Writer,
+}
+
+impl LogicalRuntime {
+    /// A runtime whose records lie behind `platform`.
+    pub fn new(platform: kube::Client, tenants: Arc<dyn Tenants>, keys: Arc<dyn KeySource>, seams: Seams) -> Self {
+        let secrets = Api::namespaced(platform, PLANES_NAMESPACE);
+        LogicalRuntime { secrets, tenants, keys, seams, writer: Writer::new("allot-logical") }
+    }
+
+    /// Serves the plane of that Cluster, making it if there is none.
+    pub async fn ensure(&self, order: &Order) -> Result<Health, ProviderError> {
+        let tenant = match self.recorded(order).await? {
+            Some(tenant) => tenant,
+            None => self.record(order).await?,
+        };
+        self.tenants.ensure(&tenant).await.map_err(|error| ProviderError::Runtime(error.message))?;
+        Ok(Health::Healthy { version: tenant.version })
+    }
+
+    /// How the plane of that Cluster does.
+    pub async fn observe(&self, order: &Order) -> Result<Health, ProviderError> {
+        let Some(tenant) = self.recorded(order).await? else {
+            let message = "the control plane is not made yet".to_owned();
+            return Ok(Health::Progressing { message });
+        };
+        if self.tenants.is_served(&tenant.id) {
+            return Ok(Health::Healthy { version: tenant.version });
+        }
+        Ok(Health::Unhealthy { reason: "NotServed", message: "the control plane is not served".to_owned() })
+    }
+
+    /// Takes the plane of that Cluster away: what it serves, its keys, its record, in this order.
+    pub async fn remove(&self, order: &Order) -> Result<Removal, ProviderError> {
+        let name = record_name(&order.uid);
+        let Some(secret) = self.secrets.get_opt(&name).await? else { return Ok(Removal::Gone) };
+        let tenant = from_secret(&secret, order)?;
+        self.tenants.remove(&tenant.id).await.map_err(|error| ProviderError::Runtime(error.message))?;
+        let this_one = Preconditions { uid: secret.uid(), resource_version: None };
+        let params = DeleteParams::default().preconditions(this_one);
+        match self.secrets.delete(&name, &params).await {
+            Ok(_) => Ok(Removal::Gone),
+            Err(error) if is_gone(&error) => Ok(Removal::Gone),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Admin rights on the plane of that Cluster.
+    pub async fn admin_access(&self, order: &Order) -> Result<AdminAccess, ProviderError> {
+        let absent =
+            || ProviderError::Absent { namespace: order.namespace.clone(), name: order.name.clone() };
+        let tenant = self.recorded(order).await?.ok_or_else(absent)?;
+        if !self.tenants.is_served(&tenant.id) {
+            return Err(absent());
+        }
+        let client = self.tenants.admin(&tenant.id);
+        Ok(AdminAccess { client, endpoint: self.tenants.endpoint(&tenant.id) })
+    }
+
+    async fn recorded(&self, order: &Order) -> Result<Option<Tenant>, ProviderError> {
+        let secret = self.secrets.get_opt(&record_name(&order.uid)).await?;
+        secret.map(|secret| from_secret(&secret, order)).transpose()
+    }
+
+    async fn record(&self, order: &Order) -> Result<Tenant, ProviderError> {
+        let tenant = record::new_tenant(order, self.keys.as_ref(), &self.seams)?;
+        match self.writer.create(&self.secrets, &to_secret(&tenant, order)).await {
+            Ok(_) => Ok(tenant),
+            Err(error) if is_conflict(&error) => {
+                // Somebody was faster, or an own write came through although its reply was lost. What
+                // is there counts.
+                let there = self.recorded(order).await?;
+                there.ok_or(ProviderError::Api(error))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

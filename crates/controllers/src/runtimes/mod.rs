@@ -1,0 +1,3 @@
+//! Who runs control planes.
+
+pub mod logical;
