@@ -56,6 +56,13 @@ impl<K: Resource> Mirror<K> {
         self.objects.iter()
     }
 
+    /// The objects of a namespace, in the order of their names.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<K>)> {
+        let namespace = namespace.to_owned();
+        let first = ObjectKey::new(namespace.clone(), "");
+        self.objects.range(first..).take_while(move |(key, _)| key.namespace == namespace)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.objects.len()

@@ -1,0 +1,75 @@
+//! Clients of the platform's API, from the kubeconfig that the user means. Never a proxy: the platform is
+//! on loopback, or where the kubeconfig says.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, anyhow};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::cli::Target;
+use crate::folder;
+
+/// A client, and what it was made from.
+#[derive(Clone)]
+pub(crate) struct Platform {
+    /// The client.
+    pub(crate) client: kube::Client,
+    /// The namespace of the context; `default` where it names none.
+    pub(crate) namespace: String,
+    /// The file that was read, for hints and exec plugins.
+    pub(crate) kubeconfig: PathBuf,
+}
+
+impl Platform {
+    /// Reads the kubeconfig and makes a client; nothing is sent yet.
+    pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
+        let path = locate(target)?;
+        let kubeconfig = Kubeconfig::read_from(&path)
+            .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+        let options = KubeConfigOptions { context: target.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
+        config.proxy_url = None;
+        let namespace = config.default_namespace.clone();
+        let client = kube::Client::try_from(config).context("cannot make a client")?;
+        Ok(Platform { client, namespace, kubeconfig: path })
+    }
+}
+
+/// The file that is meant: the flag, the variable, that of `allot up`, kubectl's own.
+fn locate(target: &Target) -> anyhow::Result<PathBuf> {
+    if let Some(path) = &target.kubeconfig {
+        return Ok(path.clone());
+    }
+    if let Some(list) = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty()) {
+        let mut paths = std::env::split_paths(&list);
+        return paths.find(|path| path.exists()).ok_or_else(|| {
+            anyhow!("no file of KUBECONFIG={} exists; set it to a kubeconfig or unset it", list.to_string_lossy())
+        });
+    }
+    let own = folder::default_data_dir().map(|dir| folder::kubeconfig(&dir));
+    let kubectls = std::env::home_dir().map(|home| home.join(".kube/config"));
+    [own, kubectls].into_iter().flatten().find(|path| path.exists()).ok_or_else(|| {
+        anyhow!("no platform to talk to: start one with `allot up`, or name a kubeconfig with --kubeconfig")
+    })
+}
+
+/// What to tell a user of an error of the API: the server's own words, or what could not be reached.
+pub(crate) fn explain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => {
+            let mut text = other.to_string();
+            let mut source = std::error::Error::source(other);
+            while let Some(cause) = source {
+                let cause_text = cause.to_string();
+                if !text.contains(&cause_text) {
+                    text = format!("{text}: {cause_text}");
+                }
+                source = cause.source();
+            }
+            text
+        }
+    }
+}

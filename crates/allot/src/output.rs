@@ -1,0 +1,98 @@
+//! What goes to stdout: data, in the format that was asked for. Everything else goes to stderr.
+
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::Format;
+use crate::exit::Outcome;
+
+/// Writes a line or more to stdout. A reader that has gone away (`| head`) is no error.
+pub(crate) fn data(text: &str) -> Outcome {
+    let mut out = std::io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| {
+        if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") }
+    });
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to stderr, for people.
+pub(crate) fn note(text: &str) {
+    // There is nobody left to tell if stderr is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// `value` as YAML, fields in their order.
+pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(value)?)
+}
+
+/// Writes one object as JSON, YAML or name; `wide` and no format write what `line` says.
+pub(crate) fn object(
+    value: &impl Serialize,
+    format: Option<Format>,
+    name: &str,
+    line: impl FnOnce() -> String,
+) -> Outcome {
+    match format {
+        Some(Format::Json) => data(&serde_json::to_string_pretty(value)?),
+        Some(Format::Yaml) => data(&yaml(&ordered(value)?)?),
+        Some(Format::Name) => data(name),
+        Some(Format::Wide) | None => data(&line()),
+    }
+}
+
+/// The value with `apiVersion`, `kind` and `metadata` first, as everyone writes manifests.
+pub(crate) fn ordered(value: &impl Serialize) -> anyhow::Result<Value> {
+    let value = serde_json::to_value(value)?;
+    let Value::Object(mut members) = value else { return Ok(value) };
+    let mut sorted = serde_json::Map::new();
+    for first in ["apiVersion", "kind", "metadata", "spec"] {
+        if let Some(member) = members.remove(first) {
+            sorted.insert(first.to_owned(), member);
+        }
+    }
+    sorted.append(&mut members);
+    Ok(Value::Object(sorted))
+}
+
+/// A table with columns as wide as their content, as kubectl prints them.
+pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = heading.iter().map(|text| text.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &[&str]| {
+        let mut text = String::new();
+        for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            if index + 1 == cells.len() {
+                text.push_str(cell);
+            } else {
+                text.push_str(&format!("{cell:<width$}   "));
+            }
+        }
+        text.trim_end().to_owned()
+    };
+    let mut lines = vec![line(heading)];
+    for row in rows {
+        lines.push(line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_a_table_line_up() {
+        let rows = vec![vec!["a".to_owned(), "b".to_owned()], vec!["longer".to_owned(), "c".to_owned()]];
+        assert_eq!(table(&["NAME", "X"], &rows), "NAME     X\na        b\nlonger   c");
+    }
+}
