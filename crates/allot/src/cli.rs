@@ -11,7 +11,9 @@ use crate::duration;
 /// Kubernetes clusters on request: in the right place, with no more access than was asked for.
 #[derive(Debug, Parser)]
 #[command(name = "allot", version, propagate_version = true, disable_help_subcommand = true)]
-#[command(after_help = "Begin with `allot demo`, or `allot up` and then `allot request`. Exit codes: `allot help exit-codes`.")]
+#[command(
+    after_help = "Begin with `allot demo`, or `allot up` and then `allot request`. Exit codes: `allot help exit-codes`."
+)]
 pub(crate) struct Cli {
     /// Which API to talk to.
     #[command(flatten)]

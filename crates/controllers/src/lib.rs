@@ -4,3 +4,4 @@
 pub mod frame;
 pub mod providers;
 pub mod runtimes;
+mod world;

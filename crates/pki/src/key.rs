@@ -251,6 +251,13 @@ impl PublicKey {
     }
 }
 
+/// The SHA-256 of `bytes`: for names that are to be told apart, not for secrets.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    out
+}
+
 fn without_leading_zeros(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
     &bytes[start..]

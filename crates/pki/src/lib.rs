@@ -18,6 +18,6 @@ pub use certificate::{Certificate, CertificatePair};
 pub use chain::{CaBundle, ChainError};
 pub use discovery::{ISSUER_DISCOVERY_PATH, JWKS_PATH, issuer_metadata, jwks};
 pub use error::PkiError;
-pub use key::{KeySource, PrivateKey, PublicKey, RandomKeys};
+pub use key::{KeySource, PrivateKey, PublicKey, RandomKeys, sha256};
 pub use kubeconfig::{Kubeconfig, KubeconfigUser};
 pub use token::{BoundObject, Claims, KubernetesClaims, ServiceAccountKeys, TokenError};

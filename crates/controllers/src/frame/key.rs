@@ -27,10 +27,7 @@ impl ObjectKey {
     /// The key of an object that the API answered with.
     pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
-        ObjectKey {
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-        }
+        ObjectKey { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
     }
 }
 

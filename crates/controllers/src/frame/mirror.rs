@@ -90,8 +90,8 @@ impl<K: Resource> Mirror<K> {
         if version(&object) <= self.watched {
             return None;
         }
-        let finished = object.meta().deletion_timestamp.is_some()
-            && object.meta().finalizers.as_ref().is_none_or(Vec::is_empty);
+        let finished =
+            object.meta().deletion_timestamp.is_some() && object.meta().finalizers.as_ref().is_none_or(Vec::is_empty);
         if finished {
             // Taking off the last finalizer answers with the object although it is gone.
             let key = ObjectKey::of(&object);
@@ -235,7 +235,8 @@ mod tests {
         let mut mirror = Mirror::default();
         mirror.apply(object("a", 5));
         let mut last = object("a", 6);
-        last.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        last.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
         assert!(mirror.written(last).is_some_and(|change| change.after.is_none()));
         assert!(mirror.is_empty());
     }

@@ -47,9 +47,15 @@ impl Writer {
     where
         K: Clone + Debug + DeserializeOwned + Serialize + Resource,
     {
-        self.patch(api, before, after, |members| {
-            members.remove("status");
-        }, false)
+        self.patch(
+            api,
+            before,
+            after,
+            |members| {
+                members.remove("status");
+            },
+            false,
+        )
         .await
     }
 

@@ -84,8 +84,7 @@ impl LogicalRuntime {
 
     /// Admin rights on the plane of that Cluster.
     pub async fn admin_access(&self, order: &Order) -> Result<AdminAccess, ProviderError> {
-        let absent =
-            || ProviderError::Absent { namespace: order.namespace.clone(), name: order.name.clone() };
+        let absent = || ProviderError::Absent { namespace: order.namespace.clone(), name: order.name.clone() };
         let tenant = self.recorded(order).await?.ok_or_else(absent)?;
         if !self.tenants.is_served(&tenant.id) {
             return Err(absent());

@@ -42,8 +42,7 @@ pub(super) fn record_name(cluster_uid: &str) -> String {
 pub(super) fn new_tenant(order: &Order, keys: &dyn KeySource, seams: &Seams) -> Result<Tenant, ProviderError> {
     let make = || -> Result<Tenant, PkiError> {
         let now = seams.now().as_second();
-        let authority =
-            CertificateAuthority::new(&record_name(&order.uid), keys.generate()?, now, CA_LIFETIME_SECS)?;
+        let authority = CertificateAuthority::new(&record_name(&order.uid), keys.generate()?, now, CA_LIFETIME_SECS)?;
         Ok(Tenant {
             id: seams.entropy.uid(),
             version: order.version.clone(),
@@ -99,11 +98,9 @@ pub(super) fn from_secret(secret: &Secret, order: &Order) -> Result<Tenant, Prov
         let bytes = secret.data.as_ref().and_then(|data| data.get(name));
         bytes.and_then(|bytes| std::str::from_utf8(&bytes.0).ok()).ok_or_else(|| wrong(missing))
     };
-    let authority = CertificateAuthority::from_pem(
-        entry(CA_CERTIFICATE, "without ca.crt")?,
-        entry(CA_KEY, "without ca.key")?,
-    )
-    .map_err(|error| ProviderError::Pki(Box::new(error)))?;
+    let authority =
+        CertificateAuthority::from_pem(entry(CA_CERTIFICATE, "without ca.crt")?, entry(CA_KEY, "without ca.key")?)
+            .map_err(|error| ProviderError::Pki(Box::new(error)))?;
     let service_account_key = PrivateKey::from_pem(entry(SERVICE_ACCOUNT_KEY, "without sa.key")?)
         .map_err(|error| ProviderError::Pki(Box::new(error)))?;
     Ok(Tenant {
