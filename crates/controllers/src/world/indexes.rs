@@ -56,7 +56,10 @@ impl<G: Ord> Grouped<G> {
         }
     }
 
-    fn get(&self, group: &G) -> impl Iterator<Item = &ObjectKey> {
+    fn get<Q: Ord + ?Sized>(&self, group: &Q) -> std::iter::Flatten<std::option::IntoIter<&BTreeSet<ObjectKey>>>
+    where
+        G: std::borrow::Borrow<Q>,
+    {
         self.0.get(group).into_iter().flatten()
     }
 
@@ -92,17 +95,17 @@ impl Indexes {
 
     /// The Clusters that list a purpose.
     pub fn clusters_of_purpose(&self, purpose: &str) -> impl Iterator<Item = &ObjectKey> {
-        self.clusters_by_purpose.get(&purpose.to_owned())
+        self.clusters_by_purpose.get(purpose)
     }
 
     /// The Clusters of a provider.
     pub fn clusters_of_provider(&self, provider: &str) -> impl Iterator<Item = &ObjectKey> {
-        self.clusters_by_provider.get(&provider.to_owned())
+        self.clusters_by_provider.get(provider)
     }
 
     /// The ClusterRequests that list a purpose.
     pub fn requests_of_purpose(&self, purpose: &str) -> impl Iterator<Item = &ObjectKey> {
-        self.requests_by_purpose.get(&purpose.to_owned())
+        self.requests_by_purpose.get(purpose)
     }
 
     /// The AccessRequests that refer to something.
@@ -115,18 +118,19 @@ impl Indexes {
         let first = ObjectKey::new(namespace, "");
         let clusters = self.access_by_target.from(Target::Cluster(first.clone()));
         let requests = self.access_by_target.from(Target::Request(first));
-        let within = |target: &Target| match target {
-            Target::Cluster(key) => key.namespace == namespace,
-            Target::Request(key) => key.namespace == namespace,
+        let namespace = namespace.to_owned();
+        let within = move |target: &Target| match target {
+            Target::Cluster(key) | Target::Request(key) => key.namespace == namespace,
         };
+        let within_too = within.clone();
         let clusters = clusters.take_while(move |(target, _)| matches!(target, Target::Cluster(_)) && within(target));
-        let requests = requests.take_while(move |(target, _)| within(target));
+        let requests = requests.take_while(move |(target, _)| within_too(target));
         clusters.chain(requests).flat_map(|(_, keys)| keys)
     }
 
     /// The AccessRequests whose objects lie, or may lie, in the Cluster of that UID.
     pub fn access_live_in(&self, cluster_uid: &str) -> impl Iterator<Item = &ObjectKey> {
-        self.access_by_live_in.get(&cluster_uid.to_owned())
+        self.access_by_live_in.get(cluster_uid)
     }
 
     /// The ClusterRequests whose annotation names a Cluster.
