@@ -1,1 +1,12 @@
-//! Admission of our kinds: one handler, called in-process by the embedded server and over HTTPS by others.
+//! Admission of our kinds: one handler, called in-process by the embedded API server and over HTTPS
+//! by any other.
+//!
+//! It sees an object before it is stored: stamps who asks, refuses what can never work with the name
+//! of the field and the reason, and warns of what is probably not meant. Whether a request is
+//! *granted* is left to `allotment-core`.
+
+#![warn(missing_docs)]
+
+mod review;
+
+pub use review::{Caller, Config, Denial, Operation, Request, Reviewed, review};

@@ -1,0 +1,17 @@
+//! Who gets which access to a Cluster, what lies in the Cluster for it, and when it ends.
+//!
+//! # Flow
+//! Per AccessRequest, [`decide_access`] gives one [`AccessPlan`]: the next thing to do, on the
+//! platform's API or in the Cluster. Once it is done, what is observed then gives the next, until
+//! [`AccessPlan::Done`].
+
+mod plan;
+
+pub use plan::{AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, SecretFacts, TargetCluster};
+
+use crate::requests::Snapshot;
+
+/// The next thing to do for an AccessRequest.
+pub fn decide_access(_snapshot: &Snapshot, _observed: &AccessObserved<'_>) -> AccessPlan {
+    AccessPlan::Done { again: None }
+}

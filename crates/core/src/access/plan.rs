@@ -1,0 +1,162 @@
+//! What is observed of an AccessRequest and its Cluster, and what is to be done next.
+
+use std::collections::BTreeSet;
+
+use allotment_api::requests::AccessRequest;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use crate::write::{ObjectKey, Write};
+
+/// What is known when an AccessRequest is decided.
+#[derive(Clone, Debug)]
+pub struct AccessObserved<'a> {
+    /// The AccessRequest as it is stored.
+    pub request: &'a AccessRequest,
+    /// What lies in the Cluster.
+    pub inside: Inside<'a>,
+    /// The Secret of the AccessRequest ([`crate::access::SecretFacts`]), if it is there.
+    pub secret: Option<&'a SecretFacts>,
+    /// The time now.
+    pub now: Timestamp,
+    /// How long tokens are asked for, in seconds.
+    pub token_lifetime_secs: i64,
+}
+
+/// What is known of the inside of the Cluster.
+#[derive(Clone, Copy, Debug)]
+pub enum Inside<'a> {
+    /// Not read in this pass.
+    NotRead,
+    /// Its provider gave no admin access, or the Cluster did not answer in time.
+    Unreachable,
+    /// The Cluster does not exist any more.
+    Gone,
+    /// Read.
+    Read(&'a InsideState),
+}
+
+/// The objects of one AccessRequest inside a Cluster, and namespaces there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InsideState {
+    /// Every ServiceAccount, Role, RoleBinding, ClusterRole and ClusterRoleBinding with the label
+    /// `cluster.openmcp.cloud/access-request: <uid>`, whole, with `apiVersion` and `kind`.
+    pub objects: Vec<Value>,
+    /// Which of the namespaces asked for exist.
+    pub namespaces: BTreeSet<String>,
+}
+
+/// What is known of the Secret that answers an AccessRequest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretFacts {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Whether the AccessRequest owns it, by UID.
+    pub owned: bool,
+    /// UID of the Cluster that it is for: its annotation `cluster.openmcp.cloud/live-in`.
+    pub cluster_uid: String,
+    /// UID of the ServiceAccount of its token.
+    pub service_account_uid: String,
+    /// `iat` of its token.
+    pub issued_at: Timestamp,
+    /// `exp` of its token.
+    pub expires_at: Timestamp,
+}
+
+/// A Cluster, by name and by what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetCluster {
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// One write inside a Cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Delete the object; absent is done.
+    Delete {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its kind.
+        kind: String,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// Precondition.
+        uid: String,
+    },
+    /// Replace the object; it carries the resourceVersion that was observed.
+    Replace(Value),
+    /// Create the object; one that exists already (a namespace) is done.
+    Create(Value),
+}
+
+/// What may be left in a Cluster that could not be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// The Cluster.
+    pub cluster: TargetCluster,
+    /// When its last token ends, where known.
+    pub not_after: Option<Timestamp>,
+}
+
+/// The next thing to do for one AccessRequest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AccessPlan {
+    /// Nothing to do, until an input changes or, where given, until then.
+    Done {
+        /// When to decide again though nothing changed.
+        again: Option<Timestamp>,
+    },
+    /// Read the inside of the Cluster, with admin access, and decide again with it.
+    Observe {
+        /// The Cluster.
+        cluster: TargetCluster,
+        /// Which namespaces to look for.
+        namespaces: BTreeSet<String>,
+    },
+    /// Note, before anything is made inside, in which Cluster the access lives.
+    Record(Write),
+    /// Change the inside of the Cluster, in this order; stop at the first failure and decide again.
+    Change {
+        /// The Cluster.
+        cluster: TargetCluster,
+        /// The changes; what takes away comes first.
+        changes: Vec<Change>,
+    },
+    /// Mint a token by TokenRequest and put it into the Secret, made or replaced; then decide again.
+    Mint {
+        /// The Cluster.
+        cluster: TargetCluster,
+        /// Namespace and name of the ServiceAccount inside.
+        service_account: ObjectKey,
+        /// Seconds asked for.
+        lifetime_secs: i64,
+        /// Name of the Secret in the AccessRequest's namespace.
+        secret: String,
+    },
+    /// Delete the Secret.
+    DeleteSecret {
+        /// Namespace and name.
+        key: ObjectKey,
+        /// Precondition.
+        uid: String,
+    },
+    /// List the identity in the Cluster's `status.leftovers` and in an event, then go on: the write
+    /// forgets where the access lives.
+    LeaveBehind {
+        /// What is left where.
+        left: LeftBehind,
+        /// The write to the AccessRequest.
+        write: Write,
+    },
+    /// Note that nothing lives inside any more.
+    Forget(Write),
+    /// Let an AccessRequest go that is being deleted.
+    RemoveFinalizer(Write),
+    /// Say in the status what was decided.
+    WriteStatus(Write),
+}

@@ -1,0 +1,135 @@
+//! What is to be written next for a ClusterRequest or a Cluster.
+
+use allotment_api::requests::{Cluster, ClusterRequestGrant};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::write::{ObjectKey, Write};
+
+/// The next write for one ClusterRequest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Nothing to write, until an input changes or, where given, until then.
+    Done {
+        /// When to decide again though nothing changed.
+        again: Option<Timestamp>,
+    },
+    /// Take the request under the platform's finalizer, before anything is bound to it.
+    AddFinalizer(Write),
+    /// Note in the request which Cluster is about to be made for it.
+    RecordClusterName(Write),
+    /// Make the Cluster, with the request as its tenant.
+    CreateCluster {
+        /// The write.
+        write: Write,
+        /// What it creates.
+        cluster: Box<Cluster>,
+    },
+    /// Enter the request in the `spec.tenants` of a Cluster: room and prefix at once.
+    TakeRoom {
+        /// The Cluster.
+        cluster: ObjectKey,
+        /// The compare-and-swap.
+        write: Write,
+    },
+    /// Bind the request to the Cluster in whose `spec.tenants` it stands.
+    CreateGrant {
+        /// The write.
+        write: Write,
+        /// What it creates.
+        grant: Box<ClusterRequestGrant>,
+    },
+    /// Take away the Grant of a request that is being deleted, or one that is not this request's.
+    DeleteGrant(Write),
+    /// Give the room back: the Grant is gone, or names another Cluster.
+    ReleaseRoom {
+        /// The Cluster.
+        cluster: ObjectKey,
+        /// The compare-and-swap.
+        write: Write,
+    },
+    /// Let a request go that is being deleted.
+    RemoveFinalizer(Write),
+    /// Say in the Grant's status what became of its Cluster.
+    WriteGrantStatus(Write),
+    /// Say in the request's status what was decided.
+    WriteStatus(Write),
+}
+
+impl Plan {
+    /// The write, if there is one.
+    pub fn write(&self) -> Option<&Write> {
+        match self {
+            Plan::Done { .. } => None,
+            Plan::AddFinalizer(write)
+            | Plan::RecordClusterName(write)
+            | Plan::CreateCluster { write, .. }
+            | Plan::TakeRoom { write, .. }
+            | Plan::CreateGrant { write, .. }
+            | Plan::DeleteGrant(write)
+            | Plan::ReleaseRoom { write, .. }
+            | Plan::RemoveFinalizer(write)
+            | Plan::WriteGrantStatus(write)
+            | Plan::WriteStatus(write) => Some(write),
+        }
+    }
+}
+
+/// An object that must be absent, by a read that no cache answers, before a write is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfirmAbsent {
+    /// Namespace and name of the ClusterRequest.
+    pub request: ObjectKey,
+    /// Its UID; one of this name with another UID counts as absent.
+    pub uid: String,
+}
+
+/// The next write for one Cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClusterPlan {
+    /// Nothing to write, until an input changes or, where given, until then.
+    Done {
+        /// When to decide again though nothing changed.
+        again: Option<Timestamp>,
+    },
+    /// Take the Cluster under the platform's finalizer.
+    AddFinalizer(Write),
+    /// Follow the Purposes: `deletionPolicy`, `idleGrace`, `ceilings`.
+    FollowPurposes(Write),
+    /// Give back the room of a request that is no more.
+    ReleaseOrphan {
+        /// What has to be confirmed first.
+        confirm: ConfirmAbsent,
+        /// The compare-and-swap.
+        write: Write,
+    },
+    /// Note since when nobody uses the Cluster.
+    MarkIdle(Write),
+    /// Somebody uses the Cluster again: forget since when nobody did.
+    MarkUsed(Write),
+    /// Take nothing new; a compare-and-swap, so that nobody takes room at the same time.
+    MarkDraining(Write),
+    /// Delete the Cluster that nobody uses.
+    Delete(Write),
+    /// Let the Cluster go: nobody uses it, or it is deleted by force.
+    RemoveFinalizer(Write),
+    /// Say in the status what was found.
+    WriteStatus(Write),
+}
+
+impl ClusterPlan {
+    /// The write, if there is one.
+    pub fn write(&self) -> Option<&Write> {
+        match self {
+            ClusterPlan::Done { .. } => None,
+            ClusterPlan::AddFinalizer(write)
+            | ClusterPlan::FollowPurposes(write)
+            | ClusterPlan::ReleaseOrphan { write, .. }
+            | ClusterPlan::MarkIdle(write)
+            | ClusterPlan::MarkUsed(write)
+            | ClusterPlan::MarkDraining(write)
+            | ClusterPlan::Delete(write)
+            | ClusterPlan::RemoveFinalizer(write)
+            | ClusterPlan::WriteStatus(write) => Some(write),
+        }
+    }
+}
