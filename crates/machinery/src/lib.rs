@@ -7,6 +7,7 @@ pub mod json;
 pub mod metadata;
 pub mod names;
 pub mod object;
+pub mod patch;
 pub mod schema;
 pub mod seams;
 pub mod selector;
