@@ -1,5 +1,28 @@
 //! The built-in kinds: their types from a generated table, their rows and what is particular about each.
+//!
+//! Everything here is pure. What controllers do about these kinds is left to [`crate::loops`].
 
+mod account;
+mod cells;
+mod columns;
+mod config;
+mod event;
+mod gojson;
 mod gotime;
+mod namespace;
+mod rbac;
+mod rows;
+mod schema;
 mod shape;
 mod types;
+
+use allotment_machinery::field::FieldError;
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::metadata;
+
+pub use rows::{Connects, kinds};
+
+/// What the core group's rules say of an object's finalizers.
+fn core_finalizers(object: &Map) -> Vec<FieldError> {
+    object.get("metadata").and_then(Value::as_object).map(metadata::validate_core_finalizers).unwrap_or_default()
+}

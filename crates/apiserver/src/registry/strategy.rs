@@ -90,4 +90,29 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     fn delete_answers_object(&self) -> bool {
         false
     }
+
+    /// Whether objects are stored in another form than this kind's own; then [`Strategy::to_stored`] and
+    /// [`Strategy::from_stored`] turn one into the other. All other hooks see the kind's own form.
+    fn stores_other_form(&self) -> bool {
+        false
+    }
+
+    /// From this kind's form to the stored one.
+    fn to_stored(&self, _object: &mut Map) {}
+
+    /// From the stored form to this kind's.
+    fn from_stored(&self, _object: &mut Map) {}
+
+    /// Why the object `name` may not be deleted (403); `None` where it may.
+    fn refuses_deletion(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// Changes an object whose deletion begins, after `deletionTimestamp` was set.
+    fn begin_deletion(&self, _object: &mut Map) {}
+
+    /// Whether an object that is being deleted stays though no finalizer of its metadata holds it.
+    fn outlives_deletion(&self, _object: &Map) -> bool {
+        false
+    }
 }
