@@ -2,6 +2,7 @@
 //! controller, the loop that works it off, and guarded writes. What a controller decides is none of this
 //! module's business.
 
+pub mod conditions;
 mod key;
 mod merge;
 mod mirror;

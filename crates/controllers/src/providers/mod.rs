@@ -134,6 +134,9 @@ pub trait Provider: Debug + Send + Sync + 'static {
     /// The package that stands for it in `ClusterProvider.spec.package`: `builtin:NAME`.
     fn package(&self) -> &'static str;
 
+    /// Its finalizer on Clusters. It tells whose a Cluster is even when its ClusterProvider is gone.
+    fn finalizer(&self) -> &'static str;
+
     /// What each of these ProviderConfigs, given by name, offers.
     fn profiles(&self, configs: &[String]) -> Vec<OfferedProfile>;
 

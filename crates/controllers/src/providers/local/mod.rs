@@ -31,6 +31,10 @@ impl Provider for Local {
         "builtin:local"
     }
 
+    fn finalizer(&self) -> &'static str {
+        "local.cluster.openmcp.cloud/plane"
+    }
+
     fn profiles(&self, configs: &[String]) -> Vec<OfferedProfile> {
         let offer = |config: &String| OfferedProfile {
             name: config.clone(),
