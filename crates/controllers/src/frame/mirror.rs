@@ -94,7 +94,7 @@ impl<K: Resource> Mirror<K> {
             object.meta().deletion_timestamp.is_some() && object.meta().finalizers.as_ref().is_none_or(Vec::is_empty);
         if finished {
             // Taking off the last finalizer answers with the object although it is gone.
-            let key = ObjectKey::of(&object);
+            let key = ObjectKey::of(object.meta());
             return self.remove(&key);
         }
         self.store(object)
@@ -104,13 +104,19 @@ impl<K: Resource> Mirror<K> {
     pub fn delete(&mut self, object: &K) -> Option<Change<K>> {
         let at = version(object);
         self.watched = self.watched.max(at);
-        let key = ObjectKey::of(object);
+        let key = ObjectKey::of(object.meta());
         match self.objects.get(&key) {
             // Another object of that name has been made since, and its reply was faster.
             Some(current) if at != 0 && version(current.as_ref()) > at => None,
             Some(_) => self.remove(&key),
             None => None,
         }
+    }
+
+    /// The object of that UID was deleted by us; the watch will say so too, later.
+    pub fn forget(&mut self, key: &ObjectKey, uid: &str) -> Option<Change<K>> {
+        let there = self.objects.get(key)?;
+        if there.meta().uid.as_deref() == Some(uid) { self.remove(key) } else { None }
     }
 
     /// A relist begins.
@@ -121,7 +127,7 @@ impl<K: Resource> Mirror<K> {
     /// An object of the relist.
     pub fn reset_item(&mut self, object: K) {
         self.watched = self.watched.max(version(&object));
-        let key = ObjectKey::of(&object);
+        let key = ObjectKey::of(object.meta());
         self.incoming.get_or_insert_default().insert(key, Arc::new(object));
     }
 
@@ -148,7 +154,7 @@ impl<K: Resource> Mirror<K> {
     }
 
     fn store_shared(&mut self, object: Arc<K>) -> Option<Change<K>> {
-        let key = ObjectKey::of(object.as_ref());
+        let key = ObjectKey::of(object.meta());
         let before = self.objects.get(&key).cloned();
         if let Some(before) = &before {
             let (old, new) = (version(before.as_ref()), version(object.as_ref()));

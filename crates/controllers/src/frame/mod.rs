@@ -3,7 +3,7 @@
 //! module's business.
 
 pub mod conditions;
-mod key;
+mod execute;
 mod merge;
 mod mirror;
 mod queue;
@@ -13,11 +13,13 @@ mod watch;
 mod worker;
 mod write;
 
-pub use key::ObjectKey;
+pub use allotment_core::write::ObjectKey;
+pub use execute::{Written, execute};
 pub use mirror::{Change, Mirror};
 pub use queue::Queue;
 pub use seams::Seams;
 pub use tasks::Tasks;
 pub use watch::{Synced, follow};
+pub(crate) use watch::chain;
 pub use worker::{Next, Reconcile, ReconcileError, work};
 pub use write::{Writer, is_conflict, is_gone};

@@ -67,11 +67,12 @@ impl Backoff for Retry {
 }
 
 /// Follows all objects of `api` and hands every event to `sink`. Ends when it is dropped.
-pub async fn follow<K>(api: Api<K>, synced: Synced, mut sink: impl FnMut(Event<K>) + Send)
+/// `labels` is a label selector; empty for everything.
+pub async fn follow<K>(api: Api<K>, labels: &str, synced: Synced, mut sink: impl FnMut(Event<K>) + Send)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let config = watcher::Config::default().page_size(PAGE);
+    let config = watcher::Config::default().page_size(PAGE).labels(labels);
     let mut events = std::pin::pin!(watcher::watcher(api, config).backoff(Retry::default()));
     let mut listed = false;
     while let Some(event) = events.next().await {

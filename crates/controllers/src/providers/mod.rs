@@ -1,10 +1,17 @@
 //! Who makes clusters: one small trait, and the providers in this process.
 
+mod directory;
 pub mod local;
+mod status;
 
 use std::fmt::Debug;
 
+use allotment_api::requests::Cluster;
 use async_trait::async_trait;
+use kube::ResourceExt;
+
+pub use directory::Directory;
+pub use status::Providers;
 
 /// What a provider knows of the Cluster it works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +24,18 @@ pub struct Order {
     pub uid: String,
     /// The Kubernetes version that it should run.
     pub version: String,
+}
+
+impl Order {
+    /// What a provider has to know of that Cluster.
+    pub fn of(cluster: &Cluster) -> Self {
+        Order {
+            namespace: cluster.namespace().unwrap_or_default(),
+            name: cluster.name_any(),
+            uid: cluster.uid().unwrap_or_default(),
+            version: cluster.spec.kubernetes.version.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// How a cluster does.

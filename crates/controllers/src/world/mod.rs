@@ -1,27 +1,29 @@
-//! What the controllers know: a mirror of every kind they read, indexes over them, and which controller
-//! has to look at what when something changes. Synchronous; nothing here waits or calls.
+//! What the controllers know: the snapshot that decisions read, mirrors that guard it against going back
+//! in time, and a queue per controller for what became due. Synchronous; nothing here waits or calls.
 
-mod indexes;
-mod triggers;
+mod kinds;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
     Purpose, TraitEquivalence,
 };
+use allotment_core::requests::Snapshot;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::watcher::Event;
 
-use crate::frame::{Change, Mirror, ObjectKey, Queue};
-pub use indexes::{Indexes, Target};
+use crate::access::AccessSecret;
+use crate::frame::{Change, Mirror, ObjectKey, Queue, Written};
+pub use kinds::Mirrored;
 
 /// One queue per controller.
 #[derive(Debug, Default)]
 pub struct Queues {
     /// ClusterRequests.
     pub requests: Arc<Queue<ObjectKey>>,
-    /// Clusters: lifecycle.
+    /// Clusters: the platform's part.
     pub clusters: Arc<Queue<ObjectKey>>,
     /// Clusters: their provider's part.
     pub planes: Arc<Queue<ObjectKey>>,
@@ -31,9 +33,11 @@ pub struct Queues {
     pub providers: Arc<Queue<ObjectKey>>,
 }
 
-/// All objects that the controllers read, with indexes.
+/// All objects that the controllers read.
 #[derive(Debug, Default)]
 pub struct State {
+    /// What decisions read.
+    pub snapshot: Snapshot,
     /// ClusterRequests.
     pub requests: Mirror<ClusterRequest>,
     /// ClusterRequestGrants.
@@ -44,7 +48,7 @@ pub struct State {
     pub purposes: Mirror<Purpose>,
     /// ClusterProviders.
     pub providers: Mirror<ClusterProvider>,
-    /// ProviderConfigs of the local provider.
+    /// ProviderConfigs of provider `local`.
     pub configs: Mirror<ProviderConfig>,
     /// TraitEquivalences.
     pub equivalences: Mirror<TraitEquivalence>,
@@ -54,17 +58,17 @@ pub struct State {
     pub policies: Mirror<AccessPolicy>,
     /// Namespaces, for their labels.
     pub namespaces: Mirror<Namespace>,
-    /// What can be found without looking through all.
-    pub indexes: Indexes,
+    /// What is known of the Secrets of AccessRequests; tokens are not kept.
+    pub secrets: Mirror<AccessSecret>,
+    /// The Secret of each AccessRequest, by the latter's key.
+    secret_of: BTreeMap<ObjectKey, ObjectKey>,
 }
 
-/// A kind that the world mirrors.
-pub trait Mirrored: kube::Resource<DynamicType = ()> + Clone + Sized + Send + Sync + 'static {
-    /// Where objects of this kind are kept.
-    fn mirror(state: &mut State) -> &mut Mirror<Self>;
-
-    /// Brings indexes up to date and wakes whoever has to look.
-    fn changed(state: &mut State, queues: &Queues, change: &Change<Self>);
+impl State {
+    /// What is known of the Secret that answers an AccessRequest.
+    pub fn secret_of(&self, request: &ObjectKey) -> Option<&Arc<AccessSecret>> {
+        self.secrets.get(self.secret_of.get(request)?)
+    }
 }
 
 /// The world, shared by watches and controllers.
@@ -83,30 +87,65 @@ impl World {
 
     /// Takes in what a watch says.
     pub fn watched<K: Mirrored>(&self, event: Event<K>) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let changes: Vec<Change<K>> = match event {
-            Event::Apply(object) => K::mirror(&mut state).apply(object).into_iter().collect(),
-            Event::Delete(object) => K::mirror(&mut state).delete(&object).into_iter().collect(),
+        self.change(|state| match event {
+            Event::Apply(object) => K::mirror(state).apply(object).into_iter().collect(),
+            Event::Delete(object) => K::mirror(state).delete(&object).into_iter().collect(),
             Event::Init => {
-                K::mirror(&mut state).begin_reset();
+                K::mirror(state).begin_reset();
                 Vec::new()
             }
             Event::InitApply(object) => {
-                K::mirror(&mut state).reset_item(object);
+                K::mirror(state).reset_item(object);
                 Vec::new()
             }
-            Event::InitDone => K::mirror(&mut state).end_reset(),
-        };
-        for change in &changes {
-            K::changed(&mut state, &self.queues, change);
-        }
+            Event::InitDone => K::mirror(state).end_reset(),
+        });
     }
 
     /// Takes in the reply to an own write, so that the next decision sees it although the watch lags.
     pub fn written<K: Mirrored>(&self, object: K) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(change) = K::mirror(&mut state).written(object) {
-            K::changed(&mut state, &self.queues, &change);
+        self.change(|state| K::mirror(state).written(object).into_iter().collect());
+    }
+
+    /// The same for a write that a decision consisted of.
+    pub fn took(&self, written: Written) {
+        match written {
+            Written::Provider(object) => self.written(*object),
+            Written::Cluster(object) => self.written(*object),
+            Written::Request(object) => self.written(*object),
+            Written::Grant(object) => self.written(*object),
+            Written::Access(object) => self.written(*object),
         }
+    }
+
+    /// Forgets a Secret that was just deleted, so that the next decision does not see it although the
+    /// watch lags.
+    pub fn forget_secret(&self, key: &ObjectKey, uid: &str) {
+        self.change::<AccessSecret>(|state| state.secrets.forget(key, uid).into_iter().collect());
+    }
+
+    fn change<K: Mirrored>(&self, change: impl FnOnce(&mut State) -> Vec<Change<K>>) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        for change in change(&mut state) {
+            match &change.after {
+                Some(object) => {
+                    if let Some(object) = K::to_object(object) {
+                        state.snapshot.apply(object);
+                    }
+                }
+                None => {
+                    if let Some(kind) = K::KIND {
+                        state.snapshot.delete(kind, &change.key);
+                    }
+                }
+            }
+            K::index(&mut state, &change);
+            K::wake(&state, &self.queues, &change);
+        }
+        let due = state.snapshot.take_due();
+        drop(state);
+        due.requests.into_iter().for_each(|key| self.queues.requests.add(key));
+        due.clusters.into_iter().for_each(|key| self.queues.clusters.add(key));
+        due.access.into_iter().for_each(|key| self.queues.access.add(key));
     }
 }

@@ -1,0 +1,9 @@
+//! AccessRequests: carries out what `allotment_core::access` decides, on the platform's API and inside
+//! the Clusters.
+
+mod inside;
+mod request;
+mod secret;
+
+pub use request::AccessRequests;
+pub use secret::AccessSecret;

@@ -1,0 +1,232 @@
+//! One AccessRequest: observe, decide, do the next thing, until nothing is left to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_api::requests::{AccessRequest, Cluster, Leftover};
+use allotment_core::access::{
+    AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, TargetCluster, decide_access,
+};
+use allotment_core::write::Write;
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use tracing::debug;
+
+use super::{AccessSecret, inside, secret};
+use crate::frame::{
+    Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone,
+};
+use crate::providers::{AdminAccess, Directory};
+use crate::world::World;
+
+const MANAGER: &str = "allot-access";
+/// Steps of one pass. A grant takes six, a revocation as many; more means that something flaps, and
+/// others are let in between.
+const MOST_STEPS: usize = 16;
+/// How long a Cluster may take to give admin access, to be read or to be changed.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// When to look again at a Cluster that did not answer.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The controller of AccessRequests.
+#[derive(Debug)]
+pub struct AccessRequests {
+    client: Client,
+    world: Arc<World>,
+    providers: Arc<Directory>,
+    seams: Seams,
+    token_lifetime_secs: i64,
+}
+
+/// What was seen inside the Cluster in this pass.
+enum Seen {
+    NotRead,
+    Unreachable,
+    Gone,
+    Read(InsideState),
+}
+
+impl AccessRequests {
+    /// A controller that asks for tokens of that lifetime.
+    pub fn new(
+        client: Client,
+        world: Arc<World>,
+        providers: Arc<Directory>,
+        seams: Seams,
+        token_lifetime_secs: i64,
+    ) -> Self {
+        AccessRequests { client, world, providers, seams, token_lifetime_secs }
+    }
+
+    fn decide(&self, key: &ObjectKey, seen: &Seen) -> Option<(Arc<AccessRequest>, AccessPlan)> {
+        let state = self.world.read();
+        let request = state.access.get(key)?.clone();
+        let uid = request.uid().unwrap_or_default();
+        let facts = state.secret_of(key).map(|secret| secret.facts(&uid));
+        let observed = AccessObserved {
+            request: &request,
+            inside: match seen {
+                Seen::NotRead => Inside::NotRead,
+                Seen::Unreachable => Inside::Unreachable,
+                Seen::Gone => Inside::Gone,
+                Seen::Read(read) => Inside::Read(read),
+            },
+            secret: facts.as_ref(),
+            now: self.seams.now(),
+            token_lifetime_secs: self.token_lifetime_secs,
+        };
+        let plan = decide_access(&state.snapshot, &observed);
+        drop(state);
+        Some((request, plan))
+    }
+
+    /// Admin access to the Cluster; absent where there is no such Cluster any more.
+    async fn admin(&self, target: &TargetCluster) -> Result<Option<AdminAccess>, ReconcileError> {
+        let cluster = self.world.read().clusters.get(&target.key).cloned();
+        let Some(cluster) = cluster.filter(|found| found.uid().as_deref() == Some(&target.uid)) else {
+            return Ok(None);
+        };
+        Ok(Some(self.providers.admin_access(&self.world, &cluster).await?))
+    }
+
+    async fn observe(&self, request: &AccessRequest, target: &TargetCluster, namespaces: &std::collections::BTreeSet<String>) -> Seen {
+        let uid = request.uid().unwrap_or_default();
+        let look = async {
+            let Some(admin) = self.admin(target).await? else { return Ok(Seen::Gone) };
+            Ok::<_, ReconcileError>(Seen::Read(inside::read(&admin.client, &uid, namespaces).await?))
+        };
+        match tokio::time::timeout(PATIENCE, look).await {
+            Ok(Ok(seen)) => seen,
+            Ok(Err(error)) => {
+                debug!(cluster = %target.key, error = %crate::frame::chain(&error), "the Cluster cannot be read");
+                Seen::Unreachable
+            }
+            Err(_) => Seen::Unreachable,
+        }
+    }
+
+    async fn write(&self, write: &Write) -> Result<(), ReconcileError> {
+        if let Some(written) = execute(&self.client, MANAGER, write).await? {
+            self.world.took(written);
+        }
+        Ok(())
+    }
+
+    /// Mints a token and puts it into the Secret, which is made or replaced.
+    async fn mint(
+        &self,
+        request: &AccessRequest,
+        target: &TargetCluster,
+        account: &ObjectKey,
+        lifetime_secs: i64,
+        name: &str,
+    ) -> Result<(), ReconcileError> {
+        let Some(admin) = self.admin(target).await? else { return Ok(()) };
+        let token = inside::mint(&admin.client, account, lifetime_secs).await?;
+        let mut wanted = secret::render(request, name, target, &admin.endpoint, &token.token, token.expires);
+        let secrets = Api::<Secret>::namespaced(self.client.clone(), &request.namespace().unwrap_or_default());
+        let written = match Writer::new(MANAGER).create(&secrets, &wanted).await {
+            Err(error) if is_conflict(&error) => {
+                let there = secrets.get(name).await?;
+                let ours = there.owner_references().iter().any(|owner| Some(&owner.uid) == request.uid().as_ref());
+                if !ours {
+                    return Err(error.into());
+                }
+                wanted.metadata.resource_version = there.resource_version();
+                wanted.metadata.uid = there.uid();
+                secrets.replace(name, &PostParams::default(), &wanted).await?
+            }
+            answer => answer?,
+        };
+        self.world.written(AccessSecret::read(&written));
+        Ok(())
+    }
+
+    async fn delete_secret(&self, key: &ObjectKey, uid: &str) -> Result<(), ReconcileError> {
+        let secrets = Api::<Secret>::namespaced(self.client.clone(), &key.namespace);
+        let this_one = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        match secrets.delete(&key.name, &DeleteParams::default().preconditions(this_one)).await {
+            Err(error) if !is_gone(&error) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists what could not be removed in the status of its Cluster, if that is there.
+    async fn leave_behind(&self, request: &AccessRequest, left: &LeftBehind) -> Result<(), ReconcileError> {
+        let before = self.world.read().clusters.get(&left.cluster.key).cloned();
+        let Some(before) = before.filter(|found| found.uid().as_deref() == Some(&left.cluster.uid)) else {
+            return Ok(());
+        };
+        let mut after = Cluster::clone(&before);
+        let status = after.status.get_or_insert_default();
+        let uid = request.uid().unwrap_or_default();
+        if status.leftovers.iter().all(|leftover| leftover.uid != uid) {
+            status.leftovers.push(Leftover {
+                access_request: format!("{}/{}", request.namespace().unwrap_or_default(), request.name_any()),
+                uid,
+                not_after: left.not_after.map(Time),
+            });
+        }
+        let clusters = Api::<Cluster>::namespaced(self.client.clone(), &left.cluster.key.namespace);
+        if let Some(written) = Writer::new(MANAGER).update_status(&clusters, &before, &after).await? {
+            self.world.written(written);
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Reconcile for AccessRequests {
+    fn name(&self) -> &'static str {
+        "accessrequests"
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+        let mut seen = Seen::NotRead;
+        for _ in 0..MOST_STEPS {
+            let Some((request, plan)) = self.decide(key, &seen) else { return Ok(Next::Change) };
+            match plan {
+                AccessPlan::Done { again } => {
+                    let unreachable = matches!(seen, Seen::Unreachable).then_some(LOOK_AGAIN);
+                    let again = again.map(|at| self.seams.until(at)).into_iter().chain(unreachable).min();
+                    return Ok(again.map_or(Next::Change, Next::After));
+                }
+                AccessPlan::Observe { cluster, namespaces } => {
+                    seen = self.observe(&request, &cluster, &namespaces).await;
+                }
+                AccessPlan::Change { cluster, changes } => {
+                    let Some(admin) = self.admin(&cluster).await? else { continue };
+                    let changed = tokio::time::timeout(PATIENCE, inside::change(&admin.client, &changes)).await;
+                    // What is inside now has to be read again, whether it worked or not.
+                    seen = Seen::NotRead;
+                    match changed {
+                        Ok(done) => done?,
+                        Err(_) => seen = Seen::Unreachable,
+                    }
+                }
+                AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
+                    self.mint(&request, &cluster, &service_account, lifetime_secs, &secret).await?;
+                }
+                AccessPlan::DeleteSecret { key: secret, uid } => {
+                    self.delete_secret(&secret, &uid).await?;
+                    self.world.forget_secret(&secret, &uid);
+                }
+                AccessPlan::LeaveBehind { left, write } => {
+                    self.leave_behind(&request, &left).await?;
+                    self.write(&write).await?;
+                }
+                AccessPlan::RemoveFinalizer(write) => {
+                    self.write(&write).await?;
+                    return Ok(Next::Change);
+                }
+                AccessPlan::Record(write) | AccessPlan::Forget(write) | AccessPlan::WriteStatus(write) => {
+                    self.write(&write).await?;
+                }
+            }
+        }
+        Ok(Next::After(Duration::from_millis(1)))
+    }
+}

@@ -1,0 +1,166 @@
+//! The Secret that answers an AccessRequest: how it is written, and what is remembered of it. Tokens are
+//! read, never kept.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use allotment_api::names::{ACCESS_REQUEST, LIVE_IN, access_secret};
+use allotment_api::requests::AccessRequest;
+use allotment_core::access::{SecretFacts, TargetCluster};
+use allotment_pki::{Claims, Kubeconfig, KubeconfigUser};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ObjectMeta;
+use kube::{Resource, ResourceExt};
+
+use crate::frame::ObjectKey;
+use crate::providers::Endpoint;
+
+/// What is known of the Secret of an AccessRequest.
+#[derive(Clone, Debug)]
+pub struct AccessSecret {
+    metadata: ObjectMeta,
+    request: ObjectKey,
+    request_uid: String,
+    claims: Option<TokenFacts>,
+}
+
+#[derive(Clone, Debug)]
+struct TokenFacts {
+    service_account_uid: String,
+    issued_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl AccessSecret {
+    /// What there is to know of `secret`.
+    pub fn read(secret: &Secret) -> Self {
+        let owner = secret.owner_references().iter().find(|owner| owner.kind == "AccessRequest");
+        let token = secret.data.as_ref().and_then(|data| data.get(access_secret::TOKEN));
+        let mut metadata = secret.metadata.clone();
+        metadata.managed_fields = None;
+        AccessSecret {
+            metadata,
+            request: ObjectKey::new(
+                secret.namespace().unwrap_or_default(),
+                owner.map(|owner| owner.name.clone()).unwrap_or_default(),
+            ),
+            request_uid: owner.map(|owner| owner.uid.clone()).unwrap_or_default(),
+            claims: token.and_then(|token| std::str::from_utf8(&token.0).ok()).and_then(read_claims),
+        }
+    }
+
+    /// The AccessRequest that it says it answers.
+    pub fn request(&self) -> ObjectKey {
+        self.request.clone()
+    }
+
+    /// The same as decisions read it, for the AccessRequest of that UID. A token that cannot be read is
+    /// as good as one that has ended.
+    pub fn facts(&self, request_uid: &str) -> SecretFacts {
+        let claims = self.claims.clone().unwrap_or_else(|| TokenFacts {
+            service_account_uid: String::new(),
+            issued_at: Timestamp::UNIX_EPOCH,
+            expires_at: Timestamp::UNIX_EPOCH,
+        });
+        SecretFacts {
+            name: self.name_any(),
+            uid: self.uid().unwrap_or_default(),
+            owned: self.request_uid == request_uid,
+            cluster_uid: self.annotations().get(LIVE_IN).cloned().unwrap_or_default(),
+            service_account_uid: claims.service_account_uid,
+            issued_at: claims.issued_at,
+            expires_at: claims.expires_at,
+        }
+    }
+}
+
+fn read_claims(token: &str) -> Option<TokenFacts> {
+    let payload = token.split('.').nth(1)?;
+    let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+    Some(TokenFacts {
+        service_account_uid: claims.kubernetes.serviceaccount.uid,
+        issued_at: Timestamp::from_second(claims.iat).ok()?,
+        expires_at: Timestamp::from_second(claims.exp).ok()?,
+    })
+}
+
+impl Resource for AccessSecret {
+    type DynamicType = ();
+    type Scope = <Secret as Resource>::Scope;
+
+    fn kind(dt: &()) -> Cow<'_, str> {
+        <Secret as Resource>::kind(dt)
+    }
+
+    fn group(dt: &()) -> Cow<'_, str> {
+        <Secret as Resource>::group(dt)
+    }
+
+    fn version(dt: &()) -> Cow<'_, str> {
+        <Secret as Resource>::version(dt)
+    }
+
+    fn plural(dt: &()) -> Cow<'_, str> {
+        <Secret as Resource>::plural(dt)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// The Secret that answers `request` with `token`, which ends at `expires`.
+pub(super) fn render(
+    request: &AccessRequest,
+    name: &str,
+    cluster: &TargetCluster,
+    endpoint: &Endpoint,
+    token: &str,
+    expires: Timestamp,
+) -> Secret {
+    let kubeconfig = Kubeconfig {
+        name: format!("{}-{}", request.namespace().unwrap_or_default(), request.name_any()),
+        server: endpoint.server.clone(),
+        ca_pem: Some(endpoint.certificate_authority.clone()),
+        tls_server_name: None,
+        namespace: sole_namespace(request),
+        user: KubeconfigUser::Token(token.to_owned().into()),
+    };
+    let expires = expires.to_string();
+    let kubeconfig = kubeconfig.to_yaml();
+    let entries: [(&str, &str); 5] = [
+        (access_secret::KUBECONFIG, &kubeconfig),
+        (access_secret::HOST, &endpoint.server),
+        (access_secret::CA_CRT, &endpoint.certificate_authority),
+        (access_secret::TOKEN, token),
+        (access_secret::EXPIRATION, &expires),
+    ];
+    let data = entries.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: request.namespace(),
+            labels: Some(BTreeMap::from([(ACCESS_REQUEST.to_owned(), request.uid().unwrap_or_default())])),
+            annotations: Some(BTreeMap::from([(LIVE_IN.to_owned(), cluster.uid.clone())])),
+            owner_references: request.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.collect()),
+        ..Secret::default()
+    }
+}
+
+/// Where all permissions are in one namespace, it is that of the kubeconfig's context.
+fn sole_namespace(request: &AccessRequest) -> Option<String> {
+    let (first, rest) = request.spec.permissions.split_first()?;
+    let same = rest.iter().all(|permission| permission.namespace == first.namespace);
+    first.namespace.clone().filter(|_| same)
+}

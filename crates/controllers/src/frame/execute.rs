@@ -1,0 +1,79 @@
+//! Carries out the writes that decisions consist of.
+
+use std::fmt::Debug;
+
+use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant};
+use allotment_core::write::{Kind, ObjectKey, Write};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The object that a write left behind.
+#[derive(Clone, Debug)]
+pub enum Written {
+    /// A ClusterProvider.
+    Provider(Box<ClusterProvider>),
+    /// A Cluster.
+    Cluster(Box<Cluster>),
+    /// A ClusterRequest.
+    Request(Box<ClusterRequest>),
+    /// A ClusterRequestGrant.
+    Grant(Box<ClusterRequestGrant>),
+    /// An AccessRequest.
+    Access(Box<AccessRequest>),
+}
+
+/// Carries out one write under the name of a field manager. Absent: the reply says nothing of the object,
+/// as those to deletions do; the watch will.
+pub async fn execute(client: &Client, manager: &str, write: &Write) -> Result<Option<Written>, kube::Error> {
+    let (kind, key) = match write {
+        Write::Create { kind, key, .. }
+        | Write::Patch { kind, key, .. }
+        | Write::PatchStatus { kind, key, .. }
+        | Write::Delete { kind, key, .. } => (*kind, key),
+    };
+    let namespace = key.namespace.as_str();
+    let client = client.clone();
+    Ok(match kind {
+        Kind::ClusterProvider => {
+            run(Api::all(client), manager, write, key).await?.map(|object| Written::Provider(Box::new(object)))
+        }
+        Kind::Cluster => run(Api::namespaced(client, namespace), manager, write, key)
+            .await?
+            .map(|object| Written::Cluster(Box::new(object))),
+        Kind::ClusterRequest => run(Api::namespaced(client, namespace), manager, write, key)
+            .await?
+            .map(|object| Written::Request(Box::new(object))),
+        Kind::ClusterRequestGrant => run(Api::namespaced(client, namespace), manager, write, key)
+            .await?
+            .map(|object| Written::Grant(Box::new(object))),
+        Kind::AccessRequest => run(Api::namespaced(client, namespace), manager, write, key)
+            .await?
+            .map(|object| Written::Access(Box::new(object))),
+    })
+}
+
+async fn run<K>(api: Api<K>, manager: &str, write: &Write, key: &ObjectKey) -> Result<Option<K>, kube::Error>
+where
+    K: Clone + Debug + Serialize + DeserializeOwned,
+{
+    let patching = || PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    match write {
+        Write::Create { object, .. } => {
+            let params = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
+            let object = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+            api.create(&params, &object).await.map(Some)
+        }
+        Write::Patch { patch, .. } => api.patch(&key.name, &patching(), &Patch::Merge(patch)).await.map(Some),
+        Write::PatchStatus { patch, .. } => {
+            api.patch_status(&key.name, &patching(), &Patch::Merge(patch)).await.map(Some)
+        }
+        Write::Delete { uid, resource_version, .. } => {
+            let this_one =
+                Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
+            let params = DeleteParams::default().preconditions(this_one);
+            Ok(api.delete(&key.name, &params).await?.left())
+        }
+    }
+}

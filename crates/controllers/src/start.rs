@@ -1,0 +1,121 @@
+//! Starts all controllers on one API: watches into the world, a loop per controller.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_api::names::ACCESS_REQUEST;
+use allotment_api::requests::{
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
+    Purpose, TraitEquivalence,
+};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::runtime::watcher::Event;
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+
+use crate::access::{AccessRequests, AccessSecret};
+use crate::clusters::{Lifecycle, Planes};
+use crate::frame::{ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
+use crate::providers::{Directory, Providers};
+use crate::requests::Scheduler;
+use crate::world::{Mirrored, World};
+
+/// Kinds that are followed.
+const KINDS: usize = 11;
+/// Objects that one controller works on at once. Their writes share the store's commits; more would only
+/// crowd out the users of the API.
+const AT_ONCE: usize = 16;
+
+/// What the controllers are told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long tokens of AccessRequests are asked for.
+    pub access_token_lifetime: Duration,
+}
+
+/// Running controllers.
+#[derive(Debug)]
+pub struct Controllers {
+    synced: Synced,
+    world: Arc<World>,
+}
+
+impl Controllers {
+    /// Waits until every kind has been listed once.
+    pub async fn synced(&self) {
+        self.synced.wait(KINDS).await;
+    }
+
+    /// Whether no controller has anything to do now. Deadlines may still lie ahead.
+    pub fn is_idle(&self) -> bool {
+        let queues = &self.world.queues;
+        [&queues.requests, &queues.clusters, &queues.planes, &queues.access, &queues.providers]
+            .into_iter()
+            .all(|queue| queue.is_empty())
+    }
+}
+
+/// Starts all controllers in `tasks`. They end with it. Instances beside it, in this process or another,
+/// do no harm.
+pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams, settings: &Settings) -> Controllers {
+    let world = Arc::new(World::default());
+    let directory = Arc::new(directory);
+    let synced = Synced::default();
+    watch::<ClusterProvider>(tasks, client, &synced, &world);
+    watch::<ProviderConfig>(tasks, client, &synced, &world);
+    watch::<Purpose>(tasks, client, &synced, &world);
+    watch::<TraitEquivalence>(tasks, client, &synced, &world);
+    watch::<Namespace>(tasks, client, &synced, &world);
+    watch::<Cluster>(tasks, client, &synced, &world);
+    watch::<ClusterRequest>(tasks, client, &synced, &world);
+    watch::<ClusterRequestGrant>(tasks, client, &synced, &world);
+    watch::<AccessPolicy>(tasks, client, &synced, &world);
+    watch::<AccessRequest>(tasks, client, &synced, &world);
+    watch_secrets(tasks, client, &synced, &world);
+
+    let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
+    let controllers: [(Arc<dyn Reconcile>, &Arc<Queue<ObjectKey>>); 5] = [
+        (Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())), &world.queues.providers),
+        (Arc::new(Scheduler::new(client.clone(), world.clone(), seams.clone())), &world.queues.requests),
+        (Arc::new(Lifecycle::new(client.clone(), world.clone(), seams.clone())), &world.queues.clusters),
+        (Arc::new(Planes::new(client.clone(), world.clone(), directory.clone(), seams.clone())), &world.queues.planes),
+        (
+            Arc::new(AccessRequests::new(client.clone(), world.clone(), directory.clone(), seams.clone(), lifetime_secs)),
+            &world.queues.access,
+        ),
+    ];
+    for (controller, queue) in controllers {
+        let (queue, synced) = (queue.clone(), synced.clone());
+        tasks.spawn(async move {
+            // Decisions on half of what there is would deny what the other half allows.
+            synced.wait(KINDS).await;
+            work(controller, queue, AT_ONCE).await;
+        });
+    }
+    Controllers { synced, world }
+}
+
+fn watch<K>(tasks: &Tasks, client: &Client, synced: &Synced, world: &Arc<World>)
+where
+    K: Mirrored + kube::Resource<DynamicType = ()> + Debug + DeserializeOwned,
+{
+    let (api, synced, world) = (Api::<K>::all(client.clone()), synced.clone(), world.clone());
+    tasks.spawn(follow(api, "", synced, move |event| world.watched(event)));
+}
+
+fn watch_secrets(tasks: &Tasks, client: &Client, synced: &Synced, world: &Arc<World>) {
+    let (api, synced, world) = (Api::<Secret>::all(client.clone()), synced.clone(), world.clone());
+    tasks.spawn(async move {
+        follow(api, ACCESS_REQUEST, synced, move |event| {
+            world.watched(match event {
+                Event::Apply(secret) => Event::Apply(AccessSecret::read(&secret)),
+                Event::Delete(secret) => Event::Delete(AccessSecret::read(&secret)),
+                Event::InitApply(secret) => Event::InitApply(AccessSecret::read(&secret)),
+                Event::Init => Event::Init,
+                Event::InitDone => Event::InitDone,
+            });
+        })
+        .await;
+    });
+}

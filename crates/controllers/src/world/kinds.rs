@@ -1,0 +1,206 @@
+//! The kinds that are mirrored: where each is kept, how decisions see it, and whom it wakes beyond what
+//! the snapshot says.
+
+use allotment_api::requests::{
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
+    Purpose, TraitEquivalence,
+};
+use allotment_core::requests::{Object, ObjectKind};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Resource, ResourceExt};
+
+use super::{Queues, State};
+use crate::access::AccessSecret;
+use crate::frame::{Change, Mirror, ObjectKey};
+
+/// A kind that the world mirrors.
+pub trait Mirrored: Resource + Clone + Sized + Send + Sync + 'static {
+    /// What the snapshot calls it; absent if decisions do not read it.
+    const KIND: Option<ObjectKind>;
+
+    /// Where objects of this kind are kept.
+    fn mirror(state: &mut State) -> &mut Mirror<Self>;
+
+    /// The object as decisions read it.
+    fn to_object(&self) -> Option<Object>;
+
+    /// Brings indexes up to date.
+    fn index(_state: &mut State, _change: &Change<Self>) {}
+
+    /// Wakes whoever has to look, beyond what the snapshot says is due.
+    fn wake(_state: &State, _queues: &Queues, _change: &Change<Self>) {}
+}
+
+impl Mirrored for ClusterRequest {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Request);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.requests
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Request(Box::new(self.clone())))
+    }
+}
+
+impl Mirrored for ClusterRequestGrant {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Grant);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.grants
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Grant(Box::new(self.clone())))
+    }
+}
+
+impl Mirrored for Cluster {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Cluster);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.clusters
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Cluster(Box::new(self.clone())))
+    }
+
+    fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
+        queues.planes.add(change.key.clone());
+        // A ClusterProvider that is being deleted waits for its Clusters.
+        if let (Some(before), None) = (&change.before, &change.after) {
+            queues.providers.add(ObjectKey::cluster_wide(before.spec.cluster_provider_ref.name.clone()));
+        }
+    }
+}
+
+impl Mirrored for Purpose {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Purpose);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.purposes
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Purpose(Box::new(self.clone())))
+    }
+}
+
+impl Mirrored for ClusterProvider {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Provider);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.providers
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Provider(Box::new(self.clone())))
+    }
+
+    fn wake(state: &State, queues: &Queues, change: &Change<Self>) {
+        queues.providers.add(change.key.clone());
+        let package = |side: &Option<std::sync::Arc<Self>>| side.as_ref().map(|found| found.spec.package.clone());
+        if package(&change.before) == package(&change.after) {
+            return;
+        }
+        // Whose part of a Cluster it is hangs on the package; that changes hardly ever.
+        let of_it = |cluster: &Cluster| cluster.spec.cluster_provider_ref.name == change.key.name;
+        for (key, _) in state.clusters.iter().filter(|(_, cluster)| of_it(cluster)) {
+            queues.planes.add(key.clone());
+        }
+    }
+}
+
+impl Mirrored for ProviderConfig {
+    const KIND: Option<ObjectKind> = None;
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.configs
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        None
+    }
+
+    fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
+        for config in [&change.before, &change.after].into_iter().flatten() {
+            queues.providers.add(ObjectKey::cluster_wide(config.spec.provider_ref.clone()));
+        }
+    }
+}
+
+impl Mirrored for TraitEquivalence {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Equivalence);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.equivalences
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Equivalence(Box::new(self.clone())))
+    }
+}
+
+impl Mirrored for AccessRequest {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Access);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.access
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Access(Box::new(self.clone())))
+    }
+}
+
+impl Mirrored for AccessPolicy {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Policy);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.policies
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Policy(Box::new(self.clone())))
+    }
+}
+
+impl Mirrored for Namespace {
+    const KIND: Option<ObjectKind> = Some(ObjectKind::Namespace);
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.namespaces
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        Some(Object::Namespace { name: self.name_any(), labels: self.labels().clone() })
+    }
+}
+
+impl Mirrored for AccessSecret {
+    const KIND: Option<ObjectKind> = None;
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.secrets
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        None
+    }
+
+    fn index(state: &mut State, change: &Change<Self>) {
+        if let Some(before) = &change.before {
+            state.secret_of.remove(&before.request());
+        }
+        if let Some(after) = &change.after {
+            state.secret_of.insert(after.request(), change.key.clone());
+        }
+    }
+
+    fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
+        for secret in [&change.before, &change.after].into_iter().flatten() {
+            queues.access.add(secret.request());
+        }
+    }
+}
