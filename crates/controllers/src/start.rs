@@ -76,12 +76,21 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
 
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     let controllers: [(Arc<dyn Reconcile>, &Arc<Queue<ObjectKey>>); 5] = [
-        (Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())), &world.queues.providers),
+        (
+            Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
+            &world.queues.providers,
+        ),
         (Arc::new(Scheduler::new(client.clone(), world.clone(), seams.clone())), &world.queues.requests),
         (Arc::new(Lifecycle::new(client.clone(), world.clone(), seams.clone())), &world.queues.clusters),
         (Arc::new(Planes::new(client.clone(), world.clone(), directory.clone(), seams.clone())), &world.queues.planes),
         (
-            Arc::new(AccessRequests::new(client.clone(), world.clone(), directory.clone(), seams.clone(), lifetime_secs)),
+            Arc::new(AccessRequests::new(
+                client.clone(),
+                world.clone(),
+                directory.clone(),
+                seams.clone(),
+                lifetime_secs,
+            )),
             &world.queues.access,
         ),
     ];

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::frame::{is_conflict, is_gone};
+use crate::frame::{ReconcileError, is_conflict, is_gone};
 
 /// Reads what lies in the Cluster for the AccessRequest of that UID, and which of `namespaces` exist.
 pub(super) async fn read(
@@ -147,11 +147,14 @@ pub(super) struct Token {
 }
 
 /// Asks the Cluster for a token of that ServiceAccount; the lifetime may turn out otherwise.
-pub(super) async fn mint(cluster: &Client, account: &ObjectKey, lifetime_secs: i64) -> Result<Token, kube::Error> {
+pub(super) async fn mint(cluster: &Client, account: &ObjectKey, lifetime_secs: i64) -> Result<Token, ReconcileError> {
     let accounts = Api::<ServiceAccount>::namespaced(cluster.clone(), &account.namespace);
-    let spec = TokenRequestSpec { expiration_seconds: Some(lifetime_secs), ..TokenRequestSpec::default() };
+    let spec = Some(TokenRequestSpec { expiration_seconds: Some(lifetime_secs), ..TokenRequestSpec::default() });
     let request = TokenRequest { spec, ..TokenRequest::default() };
     let answer = accounts.create_token_request(&account.name, &PostParams::default(), &request).await?;
     let status = answer.status.unwrap_or_default();
-    Ok(Token { token: status.token, expires: status.expiration_timestamp.0 })
+    match (status.token, status.expiration_timestamp) {
+        (Some(token), Some(expires)) => Ok(Token { token, expires: expires.0 }),
+        _ => Err(ReconcileError::NoToken { account: account.clone() }),
+    }
 }

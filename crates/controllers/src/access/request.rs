@@ -16,9 +16,7 @@ use kube::{Api, Client, ResourceExt};
 use tracing::debug;
 
 use super::{AccessSecret, inside, secret};
-use crate::frame::{
-    Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone,
-};
+use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone};
 use crate::providers::{AdminAccess, Directory};
 use crate::world::World;
 
@@ -32,7 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The controller of AccessRequests.
-#[derive(Debug)]
 pub struct AccessRequests {
     client: Client,
     world: Arc<World>,
@@ -92,7 +89,12 @@ impl AccessRequests {
         Ok(Some(self.providers.admin_access(&self.world, &cluster).await?))
     }
 
-    async fn observe(&self, request: &AccessRequest, target: &TargetCluster, namespaces: &std::collections::BTreeSet<String>) -> Seen {
+    async fn observe(
+        &self,
+        request: &AccessRequest,
+        target: &TargetCluster,
+        namespaces: &std::collections::BTreeSet<String>,
+    ) -> Seen {
         let uid = request.uid().unwrap_or_default();
         let look = async {
             let Some(admin) = self.admin(target).await? else { return Ok(Seen::Gone) };

@@ -20,7 +20,6 @@ const MOST_STEPS: usize = 16;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The controller of the platform's part of Clusters.
-#[derive(Debug)]
 pub struct Lifecycle {
     client: Client,
     world: Arc<World>,

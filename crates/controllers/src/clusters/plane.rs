@@ -19,7 +19,6 @@ const WRITER: Writer = Writer::new("allot-planes");
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The controller of the providers' part of Clusters.
-#[derive(Debug)]
 pub struct Planes {
     client: Client,
     world: Arc<World>,

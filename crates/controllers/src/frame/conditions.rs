@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn the_transition_time_moves_with_the_status_only() {
         let at = |seconds| Timestamp::from_second(seconds).expect("in range");
-        let desired = |status, message: &str| Desired { type_: "Ready", status, reason: "R", message: message.to_owned() };
+        let desired =
+            |status, message: &str| Desired { type_: "Ready", status, reason: "R", message: message.to_owned() };
         let mut conditions = Vec::new();
         set(&mut conditions, desired("False", "a"), Some(1), at(1));
         set(&mut conditions, desired("False", "b"), Some(2), at(2));

@@ -70,8 +70,7 @@ where
             api.patch_status(&key.name, &patching(), &Patch::Merge(patch)).await.map(Some)
         }
         Write::Delete { uid, resource_version, .. } => {
-            let this_one =
-                Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
+            let this_one = Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
             let params = DeleteParams::default().preconditions(this_one);
             Ok(api.delete(&key.name, &params).await?.left())
         }

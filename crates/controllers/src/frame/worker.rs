@@ -26,6 +26,12 @@ pub enum ReconcileError {
     /// A call of the platform's API or of a Cluster's failed.
     #[error("a call of the API failed")]
     Api(#[from] kube::Error),
+    /// A TokenRequest was answered without a token.
+    #[error("the Cluster answered the TokenRequest for ServiceAccount {account} without a token")]
+    NoToken {
+        /// The ServiceAccount in the Cluster.
+        account: ObjectKey,
+    },
     /// A provider could not do what it was asked.
     #[error("the provider failed")]
     Provider(#[from] crate::providers::ProviderError),
@@ -36,7 +42,7 @@ impl ReconcileError {
     fn is_race(&self) -> bool {
         match self {
             ReconcileError::Api(error) => is_conflict(error) || is_gone(error),
-            ReconcileError::Provider(_) => false,
+            ReconcileError::NoToken { .. } | ReconcileError::Provider(_) => false,
         }
     }
 }

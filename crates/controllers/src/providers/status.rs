@@ -18,7 +18,6 @@ use crate::world::World;
 const WRITER: Writer = Writer::new("allot-providers");
 
 /// The controller of ClusterProviders.
-#[derive(Debug)]
 pub struct Providers {
     client: Client,
     world: Arc<World>,
@@ -35,9 +34,10 @@ impl Providers {
     /// The names of the ProviderConfigs that refer to the provider, in order.
     fn configs(&self, provider: &str) -> Vec<String> {
         let state = self.world.read();
-        let of_it = state.configs.iter().filter(|(_, config)| {
-            config.spec.provider_ref == provider && config.metadata.deletion_timestamp.is_none()
-        });
+        let of_it = state
+            .configs
+            .iter()
+            .filter(|(_, config)| config.spec.provider_ref == provider && config.metadata.deletion_timestamp.is_none());
         of_it.map(|(key, _)| key.name.clone()).collect()
     }
 
@@ -102,10 +102,8 @@ fn unusable(package: &str) -> (ProviderReason, String) {
 }
 
 fn publish(offer: OfferedProfile) -> Profile {
-    let version = |offer: super::OfferedVersion| SupportedVersion {
-        version: offer.version,
-        deprecated: offer.deprecated,
-    };
+    let version =
+        |offer: super::OfferedVersion| SupportedVersion { version: offer.version, deprecated: offer.deprecated };
     Profile {
         name: offer.name,
         provider_config_ref: Some(NameRef { name: offer.config }),

@@ -22,7 +22,6 @@ const MANAGER: &str = "allot-scheduler";
 const MOST_STEPS: usize = 16;
 
 /// The controller of ClusterRequests.
-#[derive(Debug)]
 pub struct Scheduler {
     client: Client,
     world: Arc<World>,
