@@ -5,5 +5,5 @@ mod inside;
 mod request;
 mod secret;
 
-pub use request::AccessRequests;
-pub use secret::AccessSecret;
+pub(crate) use request::AccessRequests;
+pub(crate) use secret::AccessSecret;

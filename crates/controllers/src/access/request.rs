@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The controller of AccessRequests.
-pub struct AccessRequests {
+pub(crate) struct AccessRequests {
     client: Client,
     world: Arc<World>,
     providers: Arc<Directory>,
@@ -48,7 +48,7 @@ enum Seen {
 
 impl AccessRequests {
     /// A controller that asks for tokens of that lifetime.
-    pub fn new(
+    pub(crate) fn new(
         client: Client,
         world: Arc<World>,
         providers: Arc<Directory>,

@@ -20,7 +20,7 @@ const MOST_STEPS: usize = 16;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The controller of the platform's part of Clusters.
-pub struct Lifecycle {
+pub(crate) struct Lifecycle {
     client: Client,
     world: Arc<World>,
     seams: Seams,
@@ -28,7 +28,7 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// A controller over that API.
-    pub fn new(client: Client, world: Arc<World>, seams: Seams) -> Self {
+    pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams) -> Self {
         Lifecycle { client, world, seams }
     }
 

@@ -4,5 +4,5 @@
 mod lifecycle;
 mod plane;
 
-pub use lifecycle::Lifecycle;
-pub use plane::Planes;
+pub(crate) use lifecycle::Lifecycle;
+pub(crate) use plane::Planes;

@@ -19,7 +19,7 @@ const WRITER: Writer = Writer::new("allot-planes");
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The controller of the providers' part of Clusters.
-pub struct Planes {
+pub(crate) struct Planes {
     client: Client,
     world: Arc<World>,
     directory: Arc<Directory>,
@@ -28,7 +28,7 @@ pub struct Planes {
 
 impl Planes {
     /// A controller for the providers of that directory.
-    pub fn new(client: Client, world: Arc<World>, directory: Arc<Directory>, seams: Seams) -> Self {
+    pub(crate) fn new(client: Client, world: Arc<World>, directory: Arc<Directory>, seams: Seams) -> Self {
         Planes { client, world, directory, seams }
     }
 

@@ -2,4 +2,4 @@
 
 mod scheduler;
 
-pub use scheduler::Scheduler;
+pub(crate) use scheduler::Scheduler;

@@ -22,7 +22,7 @@ const MANAGER: &str = "allot-scheduler";
 const MOST_STEPS: usize = 16;
 
 /// The controller of ClusterRequests.
-pub struct Scheduler {
+pub(crate) struct Scheduler {
     client: Client,
     world: Arc<World>,
     seams: Seams,
@@ -32,7 +32,7 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// A scheduler over that API.
-    pub fn new(client: Client, world: Arc<World>, seams: Seams) -> Self {
+    pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams) -> Self {
         Scheduler { client, world, seams, choosing: Mutex::new(()) }
     }
 

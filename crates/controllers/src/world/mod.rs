@@ -16,7 +16,7 @@ use kube::runtime::watcher::Event;
 
 use crate::access::AccessSecret;
 use crate::frame::{Change, Mirror, ObjectKey, Queue, Written};
-pub use kinds::Mirrored;
+pub(crate) use kinds::Mirrored;
 
 /// One queue per controller.
 #[derive(Debug, Default)]
