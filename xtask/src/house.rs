@@ -58,6 +58,9 @@ fn check_file(file: &str, wrong: &mut Vec<String>) -> Result<()> {
         if !text.starts_with("//!") {
             wrong.push(format!("{file}: begins without //! that says what it owns"));
         }
+        for (number, _) in unordered_selects(&text) {
+            wrong.push(format!("{file}:{number}: tokio::select! without `biased;`: its dice are not the seed's"));
+        }
         let lines = text.lines().count();
         if lines > LONGEST_FILE {
             match LONG_FILES.iter().find(|(long, _)| *long == file) {
@@ -69,4 +72,14 @@ fn check_file(file: &str, wrong: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Uses of `tokio::select!` that pick a branch by chance, which no simulation can repeat.
+fn unordered_selects(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let follows = move |number: usize| lines.get(number).is_none_or(|next| next.trim() != "biased;");
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+        .filter(move |(number, line)| line.contains("select! {") && follows(*number))
 }

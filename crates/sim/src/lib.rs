@@ -1,1 +1,14 @@
-//! allotment-sim
+//! The whole platform in one process on a paused clock, seeded: for tests only.
+//!
+//! One thread, one seed, one trace: [`run`] gives a closure a thread of its own, a tokio runtime whose
+//! clock moves only when everything waits, and a random source that the seed decides, down to the one
+//! that the standard library's hash maps read.
+
+mod chance;
+mod random_source;
+mod thread;
+mod time;
+
+pub use chance::{Chance, SeededEntropy};
+pub use thread::run;
+pub use time::SimulatedClock;
