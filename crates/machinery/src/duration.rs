@@ -164,7 +164,7 @@ impl fmt::Display for Duration {
 /// `nanos` in units of `size`, with as many decimals as it takes.
 fn decimal(f: &mut fmt::Formatter<'_>, nanos: u64, size: u64, unit: &str) -> fmt::Result {
     write!(f, "{}", nanos / size)?;
-    if nanos % size != 0 {
+    if !nanos.is_multiple_of(size) {
         let width = size.ilog10() as usize;
         let digits = format!("{:0width$}", nanos % size);
         write!(f, ".{}", digits.trim_end_matches('0'))?;
