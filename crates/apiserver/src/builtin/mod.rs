@@ -7,6 +7,7 @@ mod cells;
 mod columns;
 mod config;
 mod event;
+mod expand;
 mod gojson;
 mod gotime;
 mod namespace;

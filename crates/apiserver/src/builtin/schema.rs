@@ -3,22 +3,25 @@
 use std::sync::OnceLock;
 
 use allotment_machinery::json::Map;
+use allotment_machinery::patch::strategic;
+use allotment_machinery::schema::NamedSchema;
 
-use super::shape;
 use super::types::{self, Message};
-use crate::registry::{DecodeError, Decoded, Schema};
+use super::{expand, shape};
+use crate::registry::{DecodeError, Decoded, PatchError, Schema};
 
 /// The schema of one built-in kind.
 #[derive(Debug)]
 pub(super) struct TypeSchema {
     name: &'static str,
     message: OnceLock<Option<&'static Message>>,
+    expanded: OnceLock<NamedSchema>,
 }
 
 impl TypeSchema {
     /// The schema of the message `name`, as in `core/v1.ConfigMap`.
     pub(super) fn new(name: &'static str) -> Self {
-        TypeSchema { name, message: OnceLock::new() }
+        TypeSchema { name, message: OnceLock::new(), expanded: OnceLock::new() }
     }
 
     fn message(&self) -> Result<&'static Message, DecodeError> {
@@ -30,5 +33,11 @@ impl TypeSchema {
 impl Schema for TypeSchema {
     fn decode(&self, object: &mut Map) -> Result<Decoded, DecodeError> {
         shape::decode(self.message()?, object)
+    }
+
+    fn strategic_merge(&self, object: &Map, patch: &Map) -> Option<Result<Map, PatchError>> {
+        let schema = self.expanded.get_or_init(|| expand::schema(self.name));
+        let merged = strategic::apply(object.clone(), patch.clone(), Some(schema.get()));
+        Some(merged.map_err(|error| PatchError { message: error.to_string() }))
     }
 }

@@ -39,7 +39,6 @@ pub(crate) struct Field {
     /// Whether a zero value is left out of JSON, structs too.
     pub(crate) omit_zero: bool,
     /// Whether documentation calls it required; decoders do not ask for it.
-    #[expect(dead_code, reason = "for OpenAPI documents")]
     pub(crate) required: bool,
     /// How elements of a list are told apart.
     pub(crate) list: Option<List>,
@@ -52,7 +51,6 @@ pub(crate) struct Field {
     /// The default that the type declares.
     pub(crate) default: Option<Value>,
     /// All values there are, where the set is closed.
-    #[expect(dead_code, reason = "for OpenAPI documents")]
     pub(crate) values: Box<[&'static str]>,
 }
 
