@@ -106,12 +106,13 @@ impl Strategy for Namespace {
         }
     }
 
-    fn outlives_deletion(&self, object: &Map) -> bool {
+    fn holds_deletion(&self, object: &Map) -> bool {
         !finalizers(object).is_empty()
     }
 
-    fn refuses_deletion(&self, name: &str) -> Option<&'static str> {
-        PROTECTED.contains(&name).then_some("this namespace may not be deleted")
+    fn refuses_deletion(&self, object: &Map) -> Option<String> {
+        let protected = metadata_str(object, "name").is_some_and(|name| PROTECTED.contains(&name));
+        protected.then(|| "this namespace may not be deleted".to_owned())
     }
 }
 
@@ -158,7 +159,7 @@ mod tests {
             })
         );
         assert_eq!(Namespace.validate(Operation::Create, &namespace), []);
-        assert!(Namespace.outlives_deletion(&namespace));
+        assert!(Namespace.holds_deletion(&namespace));
     }
 
     #[test]

@@ -103,16 +103,18 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// From the stored form to this kind's.
     fn from_stored(&self, _object: &mut Map) {}
 
-    /// Why the object `name` may not be deleted (403); `None` where it may.
-    fn refuses_deletion(&self, _name: &str) -> Option<&'static str> {
+    /// Why the object must not be deleted by anyone: 403 with this text.
+    fn refuses_deletion(&self, _object: &Map) -> Option<String> {
         None
     }
 
-    /// Changes an object whose deletion begins, after `deletionTimestamp` was set.
+    /// Changes an object whose deletion begins, after its deletion timestamp and grace period were set:
+    /// a namespace becomes Terminating and has no grace period.
     fn begin_deletion(&self, _object: &mut Map) {}
 
-    /// Whether an object that is being deleted stays though no finalizer of its metadata holds it.
-    fn outlives_deletion(&self, _object: &Map) -> bool {
+    /// Whether something besides `metadata.finalizers` holds a deletion up: `spec.finalizers` of a
+    /// namespace.
+    fn holds_deletion(&self, _object: &Map) -> bool {
         false
     }
 }
