@@ -71,12 +71,13 @@ impl Watch for Cursor {
             return Revision(self.delivered);
         }
         let state = self.shared.read();
-        let mut more = VecDeque::new();
-        if self.read >= self.bell.floor() {
-            state.read(&self.scope, self.read, 1, &mut more);
+        if self.read < self.bell.floor() {
+            return Revision(self.delivered.min(state.revision));
         }
-        let quiet = more.is_empty() && self.read >= self.bell.floor();
-        Revision(if quiet { state.revision } else { self.delivered.min(state.revision) })
+        let mut more = VecDeque::new();
+        state.read(&self.scope, self.read, 1, &mut more);
+        // Up to date, but for the first event that waits to be delivered.
+        Revision(more.front().map_or(state.revision, |event| event.revision.0 - 1))
     }
 }
 

@@ -3,9 +3,10 @@
 //! One ring holds everything; each tenant and each collection has a [`Trail`] of its own events, so that
 //! reading a quiet one costs nothing of a busy one. The ring decides what is let go, the trails follow.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::objects::Objects;
 use crate::{Entry, Event, EventKind, Resource, Revision, Template, Tenant};
 
 /// How much history is kept. Whichever bound is reached first holds.
@@ -46,6 +47,18 @@ pub(crate) struct Seed {
     pub(crate) id: String,
     /// In order of (resource, namespace, name).
     pub(crate) entries: Vec<Arc<Entry>>,
+    /// The same by collection, to be shared.
+    pub(crate) collections: BTreeMap<Resource, Objects>,
+}
+
+impl Change {
+    /// The event, if it is of one object.
+    pub(crate) fn event(&self) -> Option<&Arc<Event>> {
+        match self {
+            Change::Object(event) => Some(event),
+            Change::Instantiated(..) | Change::Dropped(_) => None,
+        }
+    }
 }
 
 impl Seed {
@@ -72,7 +85,16 @@ impl Seed {
         entries.reverse();
         entries.sort_by(|left, right| place(left).cmp(&place(right)));
         entries.dedup_by(|later, earlier| place(later) == place(earlier));
-        Seed { id, entries }
+        let mut collections = BTreeMap::<Resource, Objects>::new();
+        for entry in &entries {
+            collections.entry(entry.resource.clone()).or_default().put(entry.clone());
+        }
+        Seed { id, entries, collections }
+    }
+
+    /// The objects of one collection.
+    pub(crate) fn objects(&self, resource: &Resource) -> Option<&Objects> {
+        self.collections.get(resource)
     }
 
     /// The additions that instantiating it for `tenant` at `revision` means, of `resource` or of all.

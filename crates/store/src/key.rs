@@ -1,5 +1,6 @@
 //! What names an object in the store.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -50,8 +51,26 @@ impl Resource {
         if group.is_empty() { Resource(Arc::from(plural)) } else { Resource(Arc::from(format!("{plural}.{group}"))) }
     }
 
+    /// The collection that [`Resource::as_str`] names.
+    pub(crate) fn stored(name: &str) -> Self {
+        Resource(Arc::from(name))
+    }
+
     /// `plural` or `plural.group`.
     pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+// Both compare as their text does, so maps can be asked by it.
+impl Borrow<str> for Tenant {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Resource {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }

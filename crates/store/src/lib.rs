@@ -5,7 +5,10 @@
 //! are bytes in the stored form of [`allotment_machinery::object`].
 
 mod bells;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod cursor;
+mod embedded;
 mod history;
 mod key;
 mod memory;
@@ -15,7 +18,12 @@ mod past;
 mod shared;
 mod state;
 mod store;
+#[cfg(test)]
+mod tests;
 
+#[cfg(any(test, feature = "conformance"))]
+pub use embedded::simulated::{Disk, DiskFaults};
+pub use embedded::{Embedded, FileWriter, Files, OpenError, Options, Report, SegmentReport, check};
 pub use history::{EVENT_COST, HistoryLimits};
 
 pub use key::{Key, Resource, Revision, Scope, Tenant};

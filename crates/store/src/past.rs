@@ -6,13 +6,16 @@ use std::sync::Arc;
 use crate::objects::{Name, Objects, name_of};
 use crate::{Entry, Event, ListQuery, Page, Revision};
 
+/// (namespace, name).
+type OwnedName = (Arc<str>, Arc<str>);
+
 /// A collection at one revision. It holds no lock.
 #[derive(Debug)]
 pub(crate) struct View {
     revision: u64,
     objects: Objects,
     /// What was there instead, by (namespace, name).
-    before: BTreeMap<(Arc<str>, Arc<str>), Option<Arc<Entry>>>,
+    before: BTreeMap<OwnedName, Option<Arc<Entry>>>,
 }
 
 impl View {

@@ -77,6 +77,17 @@ impl State {
         (space.map_or(tenant, |(tenant, _)| tenant).clone(), known.map_or(resource, |(resource, _)| resource).clone())
     }
 
+    /// The tenant of that name.
+    pub(crate) fn tenant(&self, name: &str) -> Tenant {
+        self.spaces.get_key_value(name).map_or_else(|| Tenant::logical(name), |(tenant, _)| tenant.clone())
+    }
+
+    /// The resource of that name.
+    pub(crate) fn resource(&self, tenant: &str, name: &str) -> Resource {
+        let known = self.spaces.get(tenant).and_then(|space| space.collections.get_key_value(name));
+        known.map_or_else(|| Resource::stored(name), |(resource, _)| resource.clone())
+    }
+
     /// Whether a tenant has no objects.
     pub(crate) fn is_vacant(&self, tenant: &Tenant) -> bool {
         self.spaces.get(tenant).is_none_or(|space| space.objects == 0)
@@ -177,6 +188,14 @@ impl State {
         }
     }
 
+    /// Makes `objects` all that an empty collection has, without history.
+    pub(crate) fn place_all(&mut self, tenant: &Tenant, resource: &Resource, objects: &Objects) {
+        let (collection, count) = self.collection_mut(tenant, resource);
+        debug_assert!(collection.objects.is_empty());
+        collection.objects = objects.clone();
+        *count += objects.len();
+    }
+
     fn apply_event(&mut self, event: &Arc<Event>) {
         match event.kind {
             EventKind::Added | EventKind::Modified => self.place(&event.tenant, event.entry.clone()),
@@ -198,8 +217,8 @@ impl State {
 
     fn apply_seed(&mut self, revision: u64, tenant: &Tenant, seed: &Arc<Seed>) {
         self.seeds.entry(seed.id.clone()).or_insert_with(|| seed.clone());
-        for entry in &seed.entries {
-            self.place(tenant, entry.clone());
+        for (resource, objects) in &seed.collections {
+            self.place_all(tenant, resource, objects);
         }
         self.space(tenant).seed = Some((revision, seed.clone()));
     }

@@ -1,0 +1,134 @@
+//! The unit of the log and of snapshots: a checksummed frame.
+//!
+//! One frame is one group commit: it is there whole or not at all. Since a frame is only written once the
+//! one before it is synced, nothing valid can follow a torn one: a valid frame behind a broken one is
+//! damage, not a power cut.
+//!
+//! Layout, little-endian: magic 4 · CRC-32C of all that follows 4 · payload length 4 · records 4 ·
+//! first revision 8 · payload. The magic has bytes that UTF-8 never has, so no object can contain one.
+
+use std::io;
+
+use super::files::Files;
+
+const MAGIC: [u8; 4] = [0xff, b'A', 0xfe, b'L'];
+
+/// Bytes before the payload.
+pub(super) const HEADER: usize = 24;
+
+/// Read at once: large enough that the calls do not count, small beside the memory of the objects.
+const READ: usize = 1 << 20;
+
+/// A buffer with room for a header.
+pub(super) fn begin() -> Vec<u8> {
+    vec![0; HEADER]
+}
+
+/// Fills in the header of a frame begun with [`begin`].
+pub(super) fn seal(frame: &mut [u8], first: u64, records: u32) {
+    let length = (frame.len() - HEADER) as u32;
+    frame[..4].copy_from_slice(&MAGIC);
+    frame[8..12].copy_from_slice(&length.to_le_bytes());
+    frame[12..16].copy_from_slice(&records.to_le_bytes());
+    frame[16..24].copy_from_slice(&first.to_le_bytes());
+    let crc = crc32c::crc32c(&frame[8..]);
+    frame[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A header as it was read; not yet known to be right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    crc: u32,
+    length: usize,
+    /// How many records the payload has.
+    pub(super) records: u32,
+    /// The revision of the first of them.
+    pub(super) first: u64,
+}
+
+impl Header {
+    fn parse(bytes: &[u8]) -> Option<Header> {
+        let (magic, rest) = bytes.get(..HEADER)?.split_first_chunk::<4>()?;
+        let (crc, rest) = rest.split_first_chunk::<4>()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let (records, rest) = rest.split_first_chunk::<4>()?;
+        let first = u64::from_le_bytes(*rest.first_chunk::<8>()?);
+        let length = u32::from_le_bytes(*length) as usize;
+        (*magic == MAGIC).then_some(Header {
+            crc: u32::from_le_bytes(*crc),
+            length,
+            records: u32::from_le_bytes(*records),
+            first,
+        })
+    }
+}
+
+/// Whether a whole, right frame begins `bytes`.
+fn is_frame(bytes: &[u8]) -> bool {
+    Header::parse(bytes)
+        .and_then(|header| Some((header, bytes.get(8..HEADER + header.length)?)))
+        .is_some_and(|(header, covered)| crc32c::crc32c(covered) == header.crc)
+}
+
+/// Reads the frames of one file in order.
+#[derive(Debug)]
+pub(super) struct Frames<'a> {
+    files: &'a dyn Files,
+    name: &'a str,
+    /// Where in the file `buffer` ends.
+    read: u64,
+    buffer: Vec<u8>,
+    /// Where in `buffer` the next frame begins.
+    start: usize,
+}
+
+impl<'a> Frames<'a> {
+    pub(super) fn new(files: &'a dyn Files, name: &'a str) -> Self {
+        Frames { files, name, read: 0, buffer: Vec::new(), start: 0 }
+    }
+
+    /// Where in the file the next frame begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.read - (self.buffer.len() - self.start) as u64
+    }
+
+    /// Reads on until `len` bytes from `start` are there; `false` if the file ends before.
+    async fn fill(&mut self, len: usize) -> io::Result<bool> {
+        while self.buffer.len() - self.start < len {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+            let more = self.files.read(self.name, self.read, (len - self.buffer.len()).max(READ)).await?;
+            if more.is_empty() {
+                return Ok(false);
+            }
+            self.read += more.len() as u64;
+            self.buffer.extend_from_slice(&more);
+        }
+        Ok(true)
+    }
+
+    /// The next frame; `None` at the end or at something that is no frame, which [`Frames::offset`] tells
+    /// from the length of the file.
+    pub(super) async fn next(&mut self) -> io::Result<Option<(Header, &[u8])>> {
+        if !self.fill(HEADER).await? {
+            return Ok(None);
+        }
+        let Some(header) = Header::parse(&self.buffer[self.start..]) else { return Ok(None) };
+        let whole = HEADER + header.length;
+        // A wrong length must not make us read what is not there.
+        let left = self.files.len(self.name).await?.saturating_sub(self.offset());
+        if whole as u64 > left || !self.fill(whole).await? || !is_frame(&self.buffer[self.start..]) {
+            return Ok(None);
+        }
+        let payload = self.start + HEADER..self.start + whole;
+        self.start += whole;
+        Ok(Some((header, &self.buffer[payload])))
+    }
+
+    /// Whether there is a right frame anywhere behind the place where [`Frames::next`] stopped.
+    pub(super) async fn any_behind(&mut self) -> io::Result<bool> {
+        let left = self.files.len(self.name).await?.saturating_sub(self.offset());
+        let rest = self.files.read(self.name, self.offset(), left as usize).await?;
+        Ok((1..rest.len()).any(|at| rest[at] == MAGIC[0] && is_frame(&rest[at..])))
+    }
+}

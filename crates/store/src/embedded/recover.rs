@@ -1,0 +1,216 @@
+//! Reads a folder: which one it is, the newest snapshot, the log behind it. Changes nothing; what is to be
+//! mended is said in [`Recovered`].
+//!
+//! A torn end of the last segment is what a power cut leaves of a write that nobody was told of; it is
+//! cut. Anything else that is not right stops the start.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use super::files::Files;
+use super::frame::{Frames, HEADER};
+use super::record::*;
+use super::snapshot::Loader;
+use super::{FORMAT, FORMAT_PREFIX, FORMAT_TMP, FORMAT_VERSION, LOCK, OpenError, Report, SegmentReport};
+use super::{log_name, log_revision, snapshot_revision};
+use crate::history::{Change, HistoryLimits};
+use crate::objects::name_of;
+use crate::state::State;
+use crate::{Event, EventKind, Revision};
+
+/// What was read, and what has to be mended before it can be written on.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub(super) state: State,
+    /// The segment to write on.
+    pub(super) log: String,
+    /// How much of it is right; 0 if even its header is not.
+    pub(super) log_len: u64,
+    /// How long the snapshot is.
+    pub(super) snapshot_len: u64,
+    /// Files that are no longer needed.
+    pub(super) obsolete: Vec<String>,
+    pub(super) report: Report,
+}
+
+fn io(files: &dyn Files, action: &'static str, name: &str) -> impl FnOnce(io::Error) -> OpenError {
+    let path = files.path(name);
+    move |source| OpenError::Io { action, path, source }
+}
+
+/// Whether the folder is one of ours; `false` if it is empty, or the making of it was interrupted.
+pub(super) async fn recognise(files: &dyn Files) -> Result<bool, OpenError> {
+    let names = files.names().await.map_err(io(files, "list", ""))?;
+    if !names.iter().any(|name| name == FORMAT) {
+        for name in &names {
+            let unfinished =
+                *name == log_name(1) && files.len(name).await.map_err(io(files, "look at", name))? <= HEADER as u64;
+            if !unfinished && name != LOCK && name != FORMAT_TMP {
+                return Err(OpenError::Foreign { path: files.path(""), found: name.clone() });
+            }
+        }
+        return Ok(false);
+    }
+    let text = files.read(FORMAT, 0, 1024).await.map_err(io(files, "read", FORMAT))?;
+    let text = String::from_utf8_lossy(&text);
+    let version = text.strip_prefix(FORMAT_PREFIX).and_then(|version| version.trim_end().parse::<u32>().ok());
+    match version {
+        Some(FORMAT_VERSION) => Ok(true),
+        Some(found) if found > FORMAT_VERSION => {
+            Err(OpenError::Newer { path: files.path(""), found, supported: FORMAT_VERSION })
+        }
+        _ => Err(OpenError::Format { path: files.path(FORMAT) }),
+    }
+}
+
+/// Reads everything.
+pub(super) async fn load(files: &dyn Files, limits: HistoryLimits) -> Result<Recovered, OpenError> {
+    let names = files.names().await.map_err(io(files, "list", ""))?;
+    let mut snapshots: Vec<_> = names.iter().filter_map(|name| Some((snapshot_revision(name)?, name))).collect();
+    let mut segments: Vec<_> = names.iter().filter_map(|name| Some((log_revision(name)?, name.clone()))).collect();
+    snapshots.sort();
+    segments.sort();
+    let mut obsolete: Vec<String> = names.iter().filter(|name| name.ends_with(".tmp")).cloned().collect();
+    let mut report = Report::default();
+
+    let mut state = State::new(0, limits);
+    let mut snapshot_len = 0;
+    if let Some((revision, name)) = snapshots.pop() {
+        snapshot_len = files.len(name).await.map_err(io(files, "look at", name))?;
+        state = load_snapshot(files, name, revision, limits).await?;
+        report.snapshot = Some(((*name).clone(), snapshot_len));
+    }
+    obsolete.extend(snapshots.into_iter().map(|(_, name)| name.clone()));
+    let needed = segments.partition_point(|(first, _)| *first <= state.revision);
+    obsolete.extend(segments.drain(..needed).map(|(_, name)| name));
+    // A segment without a record may be left from a change of segments that was interrupted.
+    while let [.., _, (_, last)] = segments.as_slice() {
+        if files.len(last).await.map_err(io(files, "look at", last))? > HEADER as u64 {
+            break;
+        }
+        obsolete.extend(segments.pop().map(|(_, name)| name));
+    }
+    if segments.is_empty() {
+        let file = files.path(&log_name(state.revision + 1));
+        return Err(OpenError::Damaged { file, offset: 0, reason: "the file is missing".to_owned() });
+    }
+    let last = segments.len() - 1;
+    let mut log_len = 0;
+    for (index, (first, name)) in segments.iter().enumerate() {
+        let segment = load_segment(files, name, *first, &mut state, index == last).await?;
+        log_len = segment.bytes;
+        report.segments.push(segment);
+    }
+    let log = segments.pop().map(|(_, name)| name).unwrap_or_default();
+    report.describe(&state);
+    Ok(Recovered { state, log, log_len, snapshot_len, obsolete, report })
+}
+
+async fn load_snapshot(
+    files: &dyn Files,
+    name: &str,
+    revision: u64,
+    limits: HistoryLimits,
+) -> Result<State, OpenError> {
+    let damaged =
+        |offset, reason: &str| OpenError::Damaged { file: files.path(name), offset, reason: reason.to_owned() };
+    let mut frames = Frames::new(files, name);
+    let mut loader = Loader::new(limits);
+    loop {
+        let offset = frames.offset();
+        let Some((header, payload)) = frames.next().await.map_err(io(files, "read", name))? else { break };
+        let fits = header.first == revision && loader.load(Input(payload), header.records).is_some();
+        if !fits {
+            return Err(damaged(offset, "its records make no sense"));
+        }
+    }
+    let len = files.len(name).await.map_err(io(files, "look at", name))?;
+    if frames.offset() != len {
+        return Err(damaged(frames.offset(), "the checksum is wrong"));
+    }
+    loader.finish().ok_or_else(|| damaged(len, "its end is missing"))
+}
+
+async fn load_segment(
+    files: &dyn Files,
+    name: &str,
+    first: u64,
+    state: &mut State,
+    last: bool,
+) -> Result<SegmentReport, OpenError> {
+    let damaged = |offset, reason: String| OpenError::Damaged { file: files.path(name), offset, reason };
+    let mut report = SegmentReport { name: name.to_owned(), ..SegmentReport::default() };
+    if first != state.revision + 1 {
+        let missing = format!("the log jumps from revision {} to {first}", state.revision);
+        return Err(damaged(0, missing));
+    }
+    let mut frames = Frames::new(files, name);
+    let mut headed = false;
+    loop {
+        let offset = frames.offset();
+        let Some((header, payload)) = frames.next().await.map_err(io(files, "read", name))? else { break };
+        let begins = header.first == state.revision + 1 && headed == (header.records > 0);
+        if !begins {
+            let reason = format!("revision {} follows {}", header.first, state.revision);
+            return Err(damaged(offset, reason));
+        }
+        headed = true;
+        let replayed = replay(state, Input(payload), header.records);
+        replayed.ok_or_else(|| damaged(offset, "its records make no sense".to_owned()))?;
+        report.frames += u64::from(header.records > 0);
+        report.records += u64::from(header.records);
+    }
+    let len = files.len(name).await.map_err(io(files, "look at", name))?;
+    report.bytes = frames.offset();
+    report.torn = len - report.bytes;
+    let torn_header = !headed && len > HEADER as u64;
+    if report.torn > 0 && (!last || torn_header || frames.any_behind().await.map_err(io(files, "read", name))?) {
+        return Err(damaged(report.bytes, "the checksum is wrong, and it is not the end of the log".to_owned()));
+    }
+    Ok(report)
+}
+
+/// Does again what the records of a frame say; `None` if they make no sense.
+fn replay(state: &mut State, mut input: Input<'_>, records: u32) -> Option<()> {
+    let mut left = records;
+    while left > 0 {
+        let kind = input.byte()?;
+        if kind == TEMPLATE {
+            let seed = Arc::new(input.template()?);
+            state.seeds.insert(seed.id.clone(), seed);
+            continue;
+        }
+        let change = change(state, kind, &mut input)?;
+        state.apply(state.revision + 1, change);
+        left -= 1;
+    }
+    input.is_empty().then_some(())
+}
+
+fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Change> {
+    let name = input.text()?;
+    let tenant = state.tenant(name);
+    match kind {
+        PUT | DELETE => {
+            let resource = state.resource(name, input.text()?);
+            let raw = input.entry()?;
+            let objects = state.spaces.get(&tenant).and_then(|space| space.collections.get(&resource));
+            let previous = objects.and_then(|collection| collection.objects.get((raw.namespace, raw.name))).cloned();
+            let kind = match (kind, &previous) {
+                (PUT, None) => EventKind::Added,
+                (PUT, Some(_)) => EventKind::Modified,
+                (_, Some(_)) => EventKind::Deleted,
+                (_, None) => return None,
+            };
+            let revision = state.revision + 1;
+            let entry = raw.entry(resource, revision, previous.as_deref());
+            debug_assert_eq!(name_of(&entry), (raw.namespace, raw.name));
+            let revision = Revision(revision);
+            let event = Event { tenant, revision, kind, entry, previous, encoded: OnceLock::new() };
+            Some(Change::Object(Arc::new(event)))
+        }
+        INSTANTIATE => Some(Change::Instantiated(tenant, state.seeds.get(input.text()?)?.clone())),
+        DROP => Some(Change::Dropped(tenant)),
+        _ => None,
+    }
+}

@@ -1,0 +1,339 @@
+//! A folder in memory that does what disks do when the power goes: it forgets what was not synced, keeps
+//! part of it, or keeps the later part and not the earlier. It can stop at any operation, run out of room
+//! and fail to sync. For tests and simulations.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::files::{FileWriter, Files};
+
+/// What this disk does wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DiskFaults {
+    /// The power goes in the middle of this operation, counted from 1.
+    pub cut_at: Option<u64>,
+    /// This sync of a file, counted from 1, fails, and what it was to make durable never will be.
+    pub fail_sync_at: Option<u64>,
+    /// How many more bytes can be written.
+    pub room: Option<usize>,
+    /// Syncs answer well and do nothing.
+    pub sync_lies: bool,
+}
+
+/// A simulated folder. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Disk(Arc<Mutex<Inner>>);
+
+#[derive(Clone, Debug, Default)]
+struct Inner {
+    faults: DiskFaults,
+    operations: u64,
+    syncs: u64,
+    dead: bool,
+    files: BTreeMap<u64, Content>,
+    names: BTreeMap<String, u64>,
+    /// The names as they were after each change since the folder was last synced; the first is durable.
+    past_names: Vec<BTreeMap<String, u64>>,
+    next_file: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    data: Vec<u8>,
+    durable: Vec<u8>,
+    /// What a failed sync lost: the cache says it is clean, the disk does not have it.
+    lost: Vec<Range<usize>>,
+}
+
+impl Content {
+    fn sync(&mut self) {
+        self.durable = self.data.clone();
+        for lost in &self.lost {
+            self.durable[lost.clone()].fill(0);
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.data.truncate(len);
+        self.lost.retain_mut(|lost| {
+            lost.end = lost.end.min(len);
+            lost.start < lost.end
+        });
+    }
+
+    /// What may be found after the power was cut.
+    fn survive(&self, dice: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
+        if self.data.len() < self.durable.len() || !self.data.starts_with(&self.durable) {
+            return if dice(2) == 0 { self.durable.clone() } else { self.data.clone() };
+        }
+        let fresh = self.data.len() - self.durable.len();
+        let mut found = self.data.clone();
+        match dice(4) {
+            0 => found.truncate(self.durable.len()),
+            1 => found.truncate(self.durable.len() + dice(fresh + 1)),
+            2 if fresh > 0 => {
+                // The later part reached the disk, an earlier one did not.
+                let start = self.durable.len() + dice(fresh);
+                let end = (start + 1 + dice(64)).min(found.len());
+                found[start..end].fill(0);
+            }
+            _ => (),
+        }
+        found
+    }
+}
+
+impl Inner {
+    fn power(&self) -> io::Result<()> {
+        if self.dead { Err(io::Error::other("the power is off")) } else { Ok(()) }
+    }
+
+    /// Begins an operation that changes something; `Ok(true)`: the power goes in its middle.
+    fn step(&mut self) -> io::Result<bool> {
+        self.power()?;
+        self.operations += 1;
+        self.dead = self.faults.cut_at == Some(self.operations);
+        Ok(self.dead)
+    }
+
+    fn rename_names(&mut self, change: impl FnOnce(&mut BTreeMap<String, u64>)) {
+        self.past_names.push(self.names.clone());
+        change(&mut self.names);
+    }
+
+    fn find(&self, name: &str) -> io::Result<u64> {
+        self.names.get(name).copied().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    }
+
+    fn content(&mut self, file: u64) -> &mut Content {
+        self.files.entry(file).or_default()
+    }
+}
+
+impl Disk {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty folder.
+    pub fn new(faults: DiskFaults) -> Self {
+        let disk = Disk::default();
+        disk.inner().faults = faults;
+        disk
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn set_faults(&self, faults: DiskFaults) {
+        self.inner().faults = faults;
+    }
+
+    /// How many changing operations there have been.
+    pub fn operations(&self) -> u64 {
+        self.inner().operations
+    }
+
+    /// How many syncs of files there have been.
+    pub fn syncs(&self) -> u64 {
+        self.inner().syncs
+    }
+
+    /// The folder after a power cut now, healthy: one of the many that are possible, as `seed` says.
+    pub fn after_power_cut(&self, seed: u64) -> Disk {
+        let mut state = seed.wrapping_mul(2).wrapping_add(1);
+        let mut dice = move |sides: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) as usize) % sides
+        };
+        let inner = self.inner();
+        let mut choices = inner.past_names.clone();
+        choices.push(inner.names.clone());
+        let names = choices[dice(choices.len())].clone();
+        let files = names.values().map(|file| {
+            let data = inner.files.get(file).map(|content| content.survive(&mut dice)).unwrap_or_default();
+            (*file, Content { durable: data.clone(), data, lost: Vec::new() })
+        });
+        let files = files.collect();
+        Disk(Arc::new(Mutex::new(Inner { files, names, next_file: inner.next_file, ..Inner::default() })))
+    }
+
+    /// A healthy copy of it as it is, as if the process had ended and the system gone on.
+    pub fn after_exit(&self) -> Disk {
+        let inner = self.inner();
+        let faults = DiskFaults::default();
+        Disk(Arc::new(Mutex::new(Inner { dead: false, operations: 0, syncs: 0, faults, ..inner.clone() })))
+    }
+
+    /// The bytes of the file `name`.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let inner = self.inner();
+        inner.names.get(name).and_then(|file| inner.files.get(file)).map(|content| content.data.clone())
+    }
+
+    /// Replaces the bytes of the file `name`, durably.
+    pub fn set_bytes(&self, name: &str, bytes: Vec<u8>) {
+        let mut inner = self.inner();
+        let file = match inner.names.get(name) {
+            Some(file) => *file,
+            None => {
+                inner.next_file += 1;
+                let file = inner.next_file;
+                inner.names.insert(name.to_owned(), file);
+                file
+            }
+        };
+        *inner.content(file) = Content { durable: bytes.clone(), data: bytes, lost: Vec::new() };
+    }
+}
+
+#[async_trait]
+impl Files for Disk {
+    fn blocks(&self) -> bool {
+        false
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("disk/{name}")
+    }
+
+    async fn lock(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    async fn names(&self) -> io::Result<Vec<String>> {
+        tokio::task::yield_now().await;
+        let inner = self.inner();
+        inner.power()?;
+        Ok(inner.names.keys().cloned().collect())
+    }
+
+    async fn read(&self, name: &str, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        tokio::task::yield_now().await;
+        let mut inner = self.inner();
+        inner.power()?;
+        let file = inner.find(name)?;
+        let data = &inner.content(file).data;
+        let start = (offset as usize).min(data.len());
+        Ok(data[start..start.saturating_add(len).min(data.len())].to_vec())
+    }
+
+    async fn len(&self, name: &str) -> io::Result<u64> {
+        let mut inner = self.inner();
+        inner.power()?;
+        let file = inner.find(name)?;
+        Ok(inner.content(file).data.len() as u64)
+    }
+
+    async fn create(&self, name: &str) -> io::Result<Box<dyn FileWriter>> {
+        tokio::task::yield_now().await;
+        let mut inner = self.inner();
+        let cut = inner.step()?;
+        inner.next_file += 1;
+        let file = inner.next_file;
+        inner.rename_names(|names| names.extend([(name.to_owned(), file)]));
+        if cut {
+            return Err(io::Error::other("the power went"));
+        }
+        Ok(Box::new(DiskFile { disk: self.clone(), file }))
+    }
+
+    async fn append(&self, name: &str) -> io::Result<Box<dyn FileWriter>> {
+        let inner = self.inner();
+        inner.power()?;
+        Ok(Box::new(DiskFile { disk: self.clone(), file: inner.find(name)? }))
+    }
+
+    async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        tokio::task::yield_now().await;
+        let mut inner = self.inner();
+        let cut = inner.step()?;
+        let file = inner.find(from)?;
+        inner.rename_names(|names| {
+            names.remove(from);
+            names.insert(to.to_owned(), file);
+        });
+        if cut { Err(io::Error::other("the power went")) } else { Ok(()) }
+    }
+
+    async fn remove(&self, name: &str) -> io::Result<()> {
+        tokio::task::yield_now().await;
+        let mut inner = self.inner();
+        let cut = inner.step()?;
+        inner.find(name)?;
+        inner.rename_names(|names| names.retain(|have, _| have != name));
+        if cut { Err(io::Error::other("the power went")) } else { Ok(()) }
+    }
+
+    async fn sync_folder(&self) -> io::Result<()> {
+        tokio::task::yield_now().await;
+        let mut inner = self.inner();
+        if inner.step()? {
+            return Err(io::Error::other("the power went"));
+        }
+        if !inner.faults.sync_lies {
+            inner.past_names.clear();
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile {
+    disk: Disk,
+    file: u64,
+}
+
+#[async_trait]
+impl FileWriter for DiskFile {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        tokio::task::yield_now().await;
+        let mut inner = self.disk.inner();
+        let cut = inner.step()?;
+        let room = inner.faults.room.unwrap_or(usize::MAX);
+        let fits = if cut { bytes.len() / 2 } else { bytes.len().min(room) };
+        if let Some(room) = &mut inner.faults.room {
+            *room -= fits;
+        }
+        inner.content(self.file).data.extend_from_slice(&bytes[..fits]);
+        match fits == bytes.len() {
+            true => Ok(()),
+            false if cut => Err(io::Error::other("the power went")),
+            false => Err(io::Error::from(io::ErrorKind::StorageFull)),
+        }
+    }
+
+    async fn sync(&mut self) -> io::Result<()> {
+        // While a disk syncs, others go on.
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+        let mut inner = self.disk.inner();
+        let cut = inner.step()?;
+        inner.syncs += 1;
+        let (fails, lies) = (inner.faults.fail_sync_at == Some(inner.syncs), inner.faults.sync_lies);
+        let content = inner.content(self.file);
+        if fails {
+            let lost = content.durable.len().min(content.data.len())..content.data.len();
+            content.lost.push(lost);
+            return Err(io::Error::other("the disk failed to sync"));
+        }
+        if cut {
+            return Err(io::Error::other("the power went"));
+        }
+        if !lies {
+            content.sync();
+        }
+        Ok(())
+    }
+
+    async fn truncate(&mut self, len: u64) -> io::Result<()> {
+        tokio::task::yield_now().await;
+        let mut inner = self.disk.inner();
+        let cut = inner.step()?;
+        inner.content(self.file).truncate(len as usize);
+        if cut { Err(io::Error::other("the power went")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,363 @@
+//! The one that writes: takes all writes that wait, checks them against memory, appends them as one frame,
+//! syncs, makes them seen, answers; and meanwhile the next ones gather.
+//!
+//! A disk that fails is not argued with: what may not be on it is answered as unknown, and from then on
+//! writes are refused, because nobody knows what such a disk still keeps (a second fsync may succeed
+//! without having written anything).
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::files::{FileWriter, Files};
+use super::frame;
+use super::record::{put_change, put_template};
+use super::recover::{self, Recovered};
+use super::snapshot::Image;
+use super::{
+    FORMAT, FORMAT_PREFIX, FORMAT_TMP, FORMAT_VERSION, OpenError, Options, Report, SNAPSHOT_TMP, lock, log_name,
+    snapshot_name, spawn,
+};
+use crate::history::Change;
+use crate::shared::{Pending, Shared};
+use crate::state::State;
+use crate::{Outcome, StoreError, Write};
+
+/// Bytes after which a frame is closed, so that the first of many large writes need not wait for all.
+const FRAME_BYTES: usize = 4 << 20;
+
+/// Writes in one frame at most.
+const FRAME_WRITES: usize = 1024;
+
+type Reply = oneshot::Sender<Result<Outcome, StoreError>>;
+
+/// What the writer is asked to do.
+pub(super) enum Command {
+    Write(Write, Reply),
+    Close(oneshot::Sender<()>),
+}
+
+/// A folder that is ready to be written on.
+#[derive(Debug)]
+pub(super) struct Opened {
+    files: Arc<dyn Files>,
+    options: Options,
+    log: Box<dyn FileWriter>,
+    name: String,
+    len: u64,
+    snapshot_len: u64,
+    templates: BTreeSet<String>,
+}
+
+/// Reads a folder and mends what a power cut left; makes it if it is new.
+pub(super) async fn open(files: Arc<dyn Files>, options: Options) -> Result<(Opened, State, Report), OpenError> {
+    let known = recover::recognise(&*files).await?;
+    lock(&*files).await?;
+    // Whoever held the lock until now may just have made the folder.
+    if !known && !recover::recognise(&*files).await? {
+        let made = make(&*files).await;
+        made.map_err(|source| OpenError::Io { action: "write to", path: files.path(""), source })?;
+    }
+    let recovered = recover::load(&*files, options.history).await?;
+    let path = files.path(&recovered.log);
+    let mended = mend(&*files, &recovered).await;
+    let (log, len) = mended.map_err(|source| OpenError::Io { action: "mend", path, source })?;
+    let Recovered { state, log: name, snapshot_len, report, .. } = recovered;
+    let templates = state.seeds.keys().cloned().collect();
+    Ok((Opened { files, options, log, name, len, snapshot_len, templates }, state, report))
+}
+
+async fn make(files: &dyn Files) -> std::io::Result<()> {
+    begin_log(files, 1).await?;
+    let mut format = files.create(FORMAT_TMP).await?;
+    format.write(format!("{FORMAT_PREFIX}{FORMAT_VERSION}\n").as_bytes()).await?;
+    format.sync().await?;
+    files.rename(FORMAT_TMP, FORMAT).await?;
+    files.sync_folder().await
+}
+
+/// Makes a durable segment without records.
+async fn begin_log(files: &dyn Files, first: u64) -> std::io::Result<Box<dyn FileWriter>> {
+    let mut log = files.create(&log_name(first)).await?;
+    write_header(&mut *log, first).await?;
+    files.sync_folder().await?;
+    Ok(log)
+}
+
+async fn write_header(log: &mut dyn FileWriter, first: u64) -> std::io::Result<()> {
+    let mut header = frame::begin();
+    frame::seal(&mut header, first, 0);
+    log.write(&header).await?;
+    log.sync().await
+}
+
+async fn mend(files: &dyn Files, recovered: &Recovered) -> std::io::Result<(Box<dyn FileWriter>, u64)> {
+    for name in &recovered.obsolete {
+        files.remove(name).await?;
+    }
+    let mut log = files.append(&recovered.log).await?;
+    let mut len = recovered.log_len;
+    if recovered.report.segments.last().is_some_and(|segment| segment.torn > 0) {
+        log.truncate(len).await?;
+    }
+    // What was read may be in the cache of a system whose disk does not have it yet.
+    log.sync().await?;
+    if len == 0 {
+        write_header(&mut *log, recovered.state.revision + 1).await?;
+        len = frame::HEADER as u64;
+    }
+    if !recovered.obsolete.is_empty() {
+        files.sync_folder().await?;
+    }
+    Ok((log, len))
+}
+
+/// A group of writes on its way to the disk.
+struct Group {
+    frame: Vec<u8>,
+    first: u64,
+    changes: Vec<Change>,
+    pending: Pending,
+    answers: Vec<(Reply, Result<Outcome, StoreError>)>,
+    templates: Vec<String>,
+}
+
+/// The writer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    files: Arc<dyn Files>,
+    options: Options,
+    shared: Arc<Shared>,
+    broken: Arc<OnceLock<Arc<str>>>,
+    log: Box<dyn FileWriter>,
+    name: String,
+    len: u64,
+    /// Names of the templates whose objects are on disk.
+    templates: BTreeSet<String>,
+    /// The frame buffer, kept to be used again.
+    buffer: Vec<u8>,
+    /// Bytes of log that ask for the next snapshot.
+    snapshot_at: u64,
+    snapshot: Option<oneshot::Receiver<Option<u64>>>,
+    stop: Arc<AtomicBool>,
+    tasks: JoinSet<()>,
+}
+
+impl Writer {
+    pub(super) fn new(opened: Opened, shared: Arc<Shared>, broken: Arc<OnceLock<Arc<str>>>) -> Self {
+        let Opened { files, options, log, name, len, snapshot_len, templates } = opened;
+        Writer {
+            files,
+            shared,
+            broken,
+            log,
+            name,
+            len,
+            templates,
+            buffer: Vec::new(),
+            snapshot_at: options.snapshot_after_bytes.max(snapshot_len),
+            options,
+            snapshot: None,
+            stop: Arc::default(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Writes until it is told to close or nobody can ask any more.
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Command>) {
+        let mut commands = Vec::new();
+        let mut closing = Vec::new();
+        while closing.is_empty() && queue.recv_many(&mut commands, FRAME_WRITES).await > 0 {
+            let mut group = self.begin();
+            for command in commands.drain(..) {
+                match command {
+                    Command::Close(done) => closing.push(done),
+                    Command::Write(write, reply) => group = self.take(group, write, reply).await,
+                }
+            }
+            self.finish(group).await;
+            if self.len >= self.snapshot_at && self.is_idle() {
+                self.begin_snapshot().await;
+            }
+        }
+        queue.close();
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(snapshot) = self.snapshot.take() {
+            // Whether it was finished or given up: it uses the folder no more.
+            let _ = snapshot.await;
+        }
+        drop(self);
+        drop(queue);
+        for done in closing {
+            // Whoever closed it may not have waited.
+            let _ = done.send(());
+        }
+    }
+
+    fn begin(&mut self) -> Group {
+        let mut frame = std::mem::take(&mut self.buffer);
+        frame.clear();
+        frame.resize(frame::HEADER, 0);
+        let first = self.shared.revision().0 + 1;
+        Group { frame, first, changes: Vec::new(), pending: Pending::new(), answers: Vec::new(), templates: Vec::new() }
+    }
+
+    /// Adds a write to the group, which may have to be finished before or after it.
+    async fn take(&mut self, mut group: Group, write: Write, reply: Reply) -> Group {
+        let wide = write.is_wide();
+        if wide && !group.changes.is_empty() {
+            self.finish(group).await;
+            group = self.begin();
+        }
+        let revision = group.first + group.changes.len() as u64;
+        let answer = match self.shared.prepare(&group.pending, write, revision) {
+            Ok(prepared) => {
+                prepared.pend(&mut group.pending);
+                if let Some(change) = prepared.change {
+                    self.add(&mut group, change);
+                }
+                Ok(prepared.outcome)
+            }
+            Err(error) => Err(error),
+        };
+        group.answers.push((reply, answer));
+        if (wide && !group.changes.is_empty()) || group.frame.len() >= FRAME_BYTES {
+            self.finish(group).await;
+            group = self.begin();
+        }
+        group
+    }
+
+    fn add(&self, group: &mut Group, change: Change) {
+        if let Change::Instantiated(_, seed) = &change
+            && !self.templates.contains(&seed.id)
+        {
+            put_template(&mut group.frame, seed);
+            group.templates.push(seed.id.clone());
+        }
+        put_change(&mut group.frame, &change);
+        group.changes.push(change);
+    }
+
+    /// Makes a group durable and seen, then answers. Also those that changed nothing wait until then: they
+    /// may have seen what the others of the group did.
+    async fn finish(&mut self, mut group: Group) {
+        let mut failed = None;
+        if !group.changes.is_empty() {
+            match self.append(&mut group).await {
+                Ok(()) => {
+                    self.templates.append(&mut group.templates.into_iter().collect());
+                    self.shared.publish(group.changes);
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.buffer = group.frame;
+        if self.buffer.capacity() > FRAME_BYTES {
+            self.buffer = Vec::new();
+        }
+        for (reply, answer) in group.answers {
+            // A caller that is gone does not wait for its answer.
+            let _ = reply.send(failed.clone().map_or(answer, Err));
+        }
+    }
+
+    async fn append(&mut self, group: &mut Group) -> Result<(), StoreError> {
+        if let Some(reason) = self.broken.get() {
+            return Err(StoreError::ReadOnly { reason: reason.clone() });
+        }
+        frame::seal(&mut group.frame, group.first, group.changes.len() as u32);
+        let written = match self.log.write(&group.frame).await {
+            Ok(()) => self.log.sync().await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = written else {
+            self.len += group.frame.len() as u64;
+            return Ok(());
+        };
+        let reason = self.fail(&format!("writing {} failed: {error}", self.files.path(&self.name)));
+        // A frame that is certainly cut off again was certainly not written.
+        let cut = match self.log.truncate(self.len).await {
+            Ok(()) => self.log.sync().await,
+            Err(error) => Err(error),
+        };
+        Err(if cut.is_ok() { StoreError::ReadOnly { reason } } else { StoreError::Unknown { reason } })
+    }
+
+    /// Refuses all writes from now on.
+    fn fail(&self, reason: &str) -> Arc<str> {
+        tracing::error!(reason, "the store is read-only until it is opened again");
+        self.broken.get_or_init(|| Arc::from(reason)).clone()
+    }
+
+    /// Whether no snapshot is being written; takes in the result of the last one.
+    fn is_idle(&mut self) -> bool {
+        let Some(snapshot) = &mut self.snapshot else { return self.broken.get().is_none() };
+        match snapshot.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => return false,
+            Ok(Some(len)) => self.snapshot_at = self.options.snapshot_after_bytes.max(len),
+            Ok(None) | Err(oneshot::error::TryRecvError::Closed) => {
+                self.snapshot_at = self.len + self.options.snapshot_after_bytes;
+            }
+        }
+        self.snapshot = None;
+        self.broken.get().is_none() && self.len >= self.snapshot_at
+    }
+
+    /// Goes on in a new segment, and writes all that lies before it as a snapshot beside.
+    async fn begin_snapshot(&mut self) {
+        let image = Image::of(&self.shared.read());
+        match begin_log(&*self.files, image.revision + 1).await {
+            Ok(log) => {
+                self.log = log;
+                self.name = log_name(image.revision + 1);
+                self.len = frame::HEADER as u64;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot begin a new segment of the log; the old one grows on");
+                self.snapshot_at = self.len + self.options.snapshot_after_bytes;
+                // Left behind, it would contradict what the old one goes on to say.
+                if let Err(error) = self.files.remove(&log_name(image.revision + 1)).await {
+                    self.fail(&format!("removing an unfinished segment failed: {error}"));
+                }
+                return;
+            }
+        }
+        let (done, result) = oneshot::channel();
+        let (files, stop) = (self.files.clone(), self.stop.clone());
+        let task = async move {
+            let written = write_snapshot(&*files, &image, &stop).await;
+            drop(image);
+            drop(files);
+            let len = written.unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot write a snapshot; the log is kept instead");
+                None
+            });
+            // A writer that is gone does not need to know.
+            let _ = done.send(len);
+        };
+        match spawn(self.files.blocks(), &mut self.tasks, "store-snapshot", task) {
+            Ok(()) => self.snapshot = Some(result),
+            Err(error) => tracing::warn!(%error, "cannot start a thread for a snapshot; the log is kept instead"),
+        }
+    }
+}
+
+/// Writes a snapshot, and removes what it stands for only once it is there for good.
+async fn write_snapshot(files: &dyn Files, image: &Image, stop: &AtomicBool) -> std::io::Result<Option<u64>> {
+    let Some(len) = image.write(files, SNAPSHOT_TMP, stop).await? else { return Ok(None) };
+    let name = snapshot_name(image.revision);
+    files.rename(SNAPSHOT_TMP, &name).await?;
+    files.sync_folder().await?;
+    for old in files.names().await? {
+        let stale = super::log_revision(&old).is_some_and(|first| first <= image.revision)
+            || super::snapshot_revision(&old).is_some_and(|revision| revision < image.revision);
+        if stale {
+            files.remove(&old).await?;
+        }
+    }
+    Ok(Some(len))
+}

@@ -1,0 +1,135 @@
+//! The embedded engine on a real folder: what it refuses, and that it comes back.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::conformance::{body, key};
+use crate::{Embedded, Expect, OpenError, Options, Store, Write};
+
+/// A folder that goes when the test ends.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new(name: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let unique = format!("allotment-store-{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(unique);
+        std::fs::create_dir(&path).expect("makes a folder");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).expect("sets its mode");
+        Scratch(path)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left in the temporary folder of a test harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn open(path: &Path) -> Result<Embedded, OpenError> {
+    Embedded::open(path, Options::default()).await
+}
+
+async fn create(store: &Embedded, name: &str) {
+    let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
+    store.commit(write).await.expect("creates");
+}
+
+fn listing(path: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = path
+        .read_dir()
+        .expect("lists")
+        .map(|entry| entry.expect("lists"))
+        .map(|entry| {
+            (entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path()).unwrap_or_default())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_again() {
+    let scratch = Scratch::new("again");
+    let path = scratch.path().join("store");
+    let store = open(&path).await.expect("opens");
+    create(&store, "one").await;
+    store.close().await;
+    assert!(create_refused(&store).await, "a closed store takes no writes");
+    let store = open(&path).await.expect("opens again at once");
+    assert!(store.get(&key("t", "a", "one")).await.expect("answers").is_some());
+    assert_eq!(store.report().objects, 1);
+    for file in [&path, &path.join("FORMAT"), &path.join("lock"), &path.join("log-00000000000000000001")] {
+        let mode = file.metadata().expect("is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{} is for its owner alone", file.display());
+    }
+}
+
+async fn create_refused(store: &Embedded) -> bool {
+    let write = Write::Put { key: key("t", "a", "late"), expect: Expect::Absent, body: body("late") };
+    store.commit(write).await.is_err()
+}
+
+#[tokio::test]
+async fn a_second_one_is_told_that_the_folder_is_in_use() {
+    let scratch = Scratch::new("locked");
+    let store = open(scratch.path()).await.expect("opens");
+    assert!(matches!(open(scratch.path()).await, Err(OpenError::Locked { .. })));
+    assert!(matches!(crate::check(scratch.path()).await, Err(OpenError::Locked { .. })));
+    create(&store, "goes-on").await;
+}
+
+#[tokio::test]
+async fn folders_of_others_are_refused_and_not_touched() {
+    for (name, content) in [("notes.txt", "mine"), ("FORMAT", "allotment-store 2\n"), ("FORMAT", "x"), ("FORMAT", "")] {
+        let scratch = Scratch::new("foreign");
+        std::fs::write(scratch.path().join(name), content).expect("writes");
+        std::fs::set_permissions(scratch.path().join(name), PermissionsExt::from_mode(0o600)).expect("sets its mode");
+        let before = listing(scratch.path());
+        let error = open(scratch.path()).await.expect_err("refuses");
+        match (name, content) {
+            ("notes.txt", _) => assert!(matches!(error, OpenError::Foreign { .. }), "{error}"),
+            (_, "allotment-store 2\n") => assert!(matches!(error, OpenError::Newer { found: 2, .. }), "{error}"),
+            _ => assert!(matches!(error, OpenError::Format { .. }), "{error}"),
+        }
+        assert_eq!(listing(scratch.path()), before, "nothing was touched");
+    }
+}
+
+#[tokio::test]
+async fn what_others_can_read_is_refused_with_the_cure() {
+    let scratch = Scratch::new("wide");
+    open(scratch.path()).await.expect("opens").close().await;
+    std::fs::set_permissions(scratch.path().join("FORMAT"), PermissionsExt::from_mode(0o640)).expect("sets its mode");
+    let error = open(scratch.path()).await.expect_err("refuses").to_string();
+    assert!(error.ends_with(&format!("chmod 0600 {}", scratch.path().join("FORMAT").display())), "{error}");
+    std::fs::set_permissions(scratch.path(), PermissionsExt::from_mode(0o755)).expect("sets its mode");
+    let error = open(scratch.path()).await.expect_err("refuses").to_string();
+    assert!(error.ends_with(&format!("chmod 0700 {}", scratch.path().display())), "{error}");
+}
+
+#[tokio::test]
+async fn a_check_tells_what_is_there() {
+    let scratch = Scratch::new("check");
+    let store = open(scratch.path()).await.expect("opens");
+    for name in ["one", "two", "three"] {
+        create(&store, name).await;
+    }
+    store.close().await;
+    let log = scratch.path().join("log-00000000000000000001");
+    let mut bytes = std::fs::read(&log).expect("reads");
+    let whole = bytes.len() as u64;
+    bytes.extend_from_slice(b"half a frame");
+    std::fs::write(&log, bytes).expect("writes");
+    let before = listing(scratch.path());
+    let report = crate::check(scratch.path()).await.expect("checks");
+    assert_eq!((report.revision, report.objects, report.tenants), (3, 3, 1));
+    assert_eq!((report.segments[0].records, report.segments[0].bytes, report.segments[0].torn), (3, whole, 12));
+    assert_eq!(listing(scratch.path()), before, "a check changes nothing");
+}

@@ -1,0 +1,4 @@
+//! Tests of the engines: the conformance suite on each, a model, power cuts, a real folder.
+
+mod folder;
+mod suite;
