@@ -10,3 +10,4 @@ pub mod registry;
 pub mod request;
 pub mod server;
 pub mod status;
+pub mod tls;

@@ -132,7 +132,7 @@ impl ShownValue {
 }
 
 /// Quotes as Go's `%q` does.
-pub(crate) fn go_quote(text: &str) -> String {
+pub fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for character in text.chars() {

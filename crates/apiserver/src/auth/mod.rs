@@ -1,12 +1,36 @@
 //! Who asks, and may they: authentication and authorization.
+//!
+//! A request carries a client certificate, a bearer token or nothing; [`authenticate`] says whose it is,
+//! [`impersonate`] whom it is to be taken for, [`authorize`] whether the tenant's roles allow it. What
+//! clients can ask about that (reviews) and get (tokens) stands in [`reviews`] and [`token`].
 
 mod access;
+mod action;
+mod authenticate;
+mod forbidden;
+mod impersonate;
+mod openid;
+mod rbac;
+mod reviews;
+mod token;
 mod user;
 
-pub use access::{Access, AccessConfig, PeerCertificates};
-#[expect(unused_imports, reason = "the service calls them")]
-pub(crate) use access::{authenticate, authorize, impersonate};
-pub use user::UserInfo;
+pub use access::{Access, AccessConfig, PeerCertificates, ServiceAccountIssuer};
+pub(crate) use access::{authorize, decide};
+pub(crate) use action::{Action, What};
+pub(crate) use authenticate::authenticate;
+pub(crate) use forbidden::forbidden;
+pub(crate) use impersonate::impersonate;
+pub(crate) use openid::{OpenIdDocument, openid_document};
+pub use rbac::bootstrap_policy;
+pub(crate) use rbac::{check_escalation, reconcile_aggregates};
+pub use reviews::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview};
+pub use reviews::{SubjectAccessReview, TokenReview};
+pub use token::{MintedToken, TokenRequest, TokenSpec, mint_service_account_token};
+pub use user::{
+    GROUP_AUTHENTICATED, GROUP_MASTERS, GROUP_SERVICE_ACCOUNTS, GROUP_UNAUTHENTICATED, USER_ANONYMOUS, UserInfo,
+    service_account_user,
+};
 
 use crate::request::RequestInfo;
 
@@ -25,7 +49,7 @@ pub enum Decision {
     },
 }
 
-/// What is to be authorized: one action, taken from a request or from an access review.
+/// What is to be authorized: one action, taken from a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes<'a> {
     /// Who.

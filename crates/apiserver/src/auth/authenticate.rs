@@ -1,0 +1,308 @@
+//! Who sends a request: client certificates, static tokens, service-account tokens.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use allotment_machinery::field::go_quote;
+use allotment_machinery::json::{self, Value};
+use allotment_pki::{Certificate, Claims, TokenError, token_digest};
+use allotment_store::{Key, Resource};
+use http::request::Parts;
+
+use super::user::GROUP_AUTHENTICATED;
+use super::{PeerCertificates, ServiceAccountIssuer, UserInfo};
+use crate::server::{ApiServer, TenantState};
+use crate::status::ApiError;
+
+const EXTRA_CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+const EXTRA_POD_NAME: &str = "authentication.kubernetes.io/pod-name";
+const EXTRA_POD_UID: &str = "authentication.kubernetes.io/pod-uid";
+const EXTRA_NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+const EXTRA_NODE_UID: &str = "authentication.kubernetes.io/node-uid";
+
+/// How long a token outlives an object that it is bound to and whose deletion has begun, as in
+/// Kubernetes: things on their way out finish with the identity that they have.
+const DELETION_LEEWAY_SECS: i64 = 60;
+/// Verified certificates and token signatures that are remembered per tenant: more than one busy tenant
+/// has clients, at most some 100 KiB.
+const MAX_VERIFIED: usize = 256;
+
+/// Why a bearer token is not taken.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It is none of those that are known here.
+    Unknown,
+    /// It is a service account's, but does not hold.
+    Invalid(String),
+    /// It could not be looked up.
+    Failed(ApiError),
+}
+
+impl Refusal {
+    /// As `TokenReview` words it.
+    pub(super) fn to_review_error(&self) -> String {
+        match self {
+            Refusal::Unknown => "invalid bearer token".to_owned(),
+            Refusal::Invalid(why) => format!("[invalid bearer token, {why}]"),
+            Refusal::Failed(error) => error.message.clone(),
+        }
+    }
+}
+
+/// A token that holds.
+#[derive(Debug)]
+pub(super) struct Holder {
+    /// Whose it is.
+    pub(super) user: UserInfo,
+    /// Which of the audiences asked for it is meant for.
+    pub(super) audiences: Vec<String>,
+}
+
+/// Credentials whose cryptography has been checked, so that a connection's certificate and a client's
+/// token cost that once. What can change in the meantime (time, accounts) is checked every time.
+#[derive(Debug, Default)]
+pub(super) struct Verified {
+    certificates: Mutex<BTreeMap<[u8; 32], KnownCertificate>>,
+    tokens: Mutex<BTreeMap<[u8; 32], Claims>>,
+}
+
+#[derive(Clone, Debug)]
+struct KnownCertificate {
+    user: UserInfo,
+    /// The first and the last second in which all certificates of the chain hold.
+    holds: (i64, i64),
+}
+
+impl Verified {
+    /// Forgets everything, since keys or authorities have changed.
+    pub(super) fn forget(&self) {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn remember<V>(table: &Mutex<BTreeMap<[u8; 32], V>>, key: [u8; 32], value: V) {
+    let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+    if table.len() >= MAX_VERIFIED {
+        table.clear();
+    }
+    table.insert(key, value);
+}
+
+fn recall<V: Clone>(table: &Mutex<BTreeMap<[u8; 32], V>>, key: &[u8; 32]) -> Option<V> {
+    table.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+}
+
+/// Who sends this request; `None` where it carries no credentials. Bad credentials are an error (401).
+/// In-process callers are known by the [`UserInfo`] in the request's extensions and do not come here.
+pub(crate) async fn authenticate(
+    server: &ApiServer,
+    tenant: &TenantState,
+    parts: &Parts,
+) -> Result<Option<UserInfo>, ApiError> {
+    let certificates = parts.extensions.get::<PeerCertificates>();
+    if let Some(user) = certificates.and_then(|chain| authenticate_certificate(server, tenant, chain)) {
+        return Ok(Some(user));
+    }
+    if let Some(token) = bearer_token(parts) {
+        let audiences = tenant.access.service_account_issuer().map(|issuer| issuer.api_audiences());
+        return match authenticate_token(server, tenant, token, &audiences.unwrap_or_default()).await {
+            Ok(holder) => Ok(Some(holder.user)),
+            Err(Refusal::Failed(error)) => Err(error),
+            Err(refusal) => {
+                tracing::debug!(tenant = tenant.tenant.as_str(), ?refusal, "a bearer token was refused");
+                Err(ApiError::unauthorized())
+            }
+        };
+    }
+    if certificates.is_some() || parts.headers.contains_key(http::header::AUTHORIZATION) {
+        return Err(ApiError::unauthorized());
+    }
+    Ok(tenant.access.allows_anonymous().then(UserInfo::anonymous))
+}
+
+fn bearer_token(parts: &Parts) -> Option<&str> {
+    let header = parts.headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = header.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The user behind a certificate chain that one of the tenant's CAs issued: its common name, with its
+/// organizations for groups.
+fn authenticate_certificate(server: &ApiServer, tenant: &TenantState, chain: &PeerCertificates) -> Option<UserInfo> {
+    let now = server.clock().now().as_second();
+    let key = token_digest(&chain.0.iter().flat_map(|certificate| certificate.iter().copied()).collect::<Vec<u8>>());
+    let verified = &tenant.access.verified.certificates;
+    if let Some(known) = recall(verified, &key).filter(|known| (known.holds.0..=known.holds.1).contains(&now)) {
+        return Some(known.user);
+    }
+    let authorities = tenant.access.client_authorities();
+    if let Err(error) = authorities.verify_client(&chain.0, now) {
+        tracing::debug!(tenant = tenant.tenant.as_str(), %error, "a client certificate was refused");
+        return None;
+    }
+    let certificates: Vec<Certificate> =
+        chain.0.iter().map(|der| Certificate::from_der(der)).collect::<Result<_, _>>().ok()?;
+    let leaf = certificates.first().filter(|leaf| !leaf.common_name().is_empty())?;
+    let mut user = UserInfo {
+        name: leaf.common_name().to_owned(),
+        groups: leaf.organizations().to_vec(),
+        extra: BTreeMap::from([(EXTRA_CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={}", leaf.fingerprint())])]),
+        ..UserInfo::default()
+    };
+    user.add_group(GROUP_AUTHENTICATED);
+    let all = certificates.iter().chain(authorities.authorities());
+    let holds = all.fold((i64::MIN, i64::MAX), |(from, to), certificate| {
+        (from.max(certificate.not_before()), to.min(certificate.not_after()))
+    });
+    remember(verified, key, KnownCertificate { user: user.clone(), holds });
+    Some(user)
+}
+
+/// Whose a bearer token is, if it is meant for one of `audiences`.
+pub(super) async fn authenticate_token(
+    server: &ApiServer,
+    tenant: &TenantState,
+    token: &str,
+    audiences: &[String],
+) -> Result<Holder, Refusal> {
+    if let Some(user) = tenant.access.static_token(token) {
+        return Ok(Holder { user: user.clone(), audiences: audiences.to_vec() });
+    }
+    let issuer = tenant.access.service_account_issuer().ok_or(Refusal::Unknown)?;
+    let claims = verified_claims(tenant, &issuer, token)?;
+    // A token without audience, as older ones are, is meant for the API itself.
+    let meant_for = if claims.aud.is_empty() { issuer.api_audiences() } else { claims.aud.clone() };
+    let matching: Vec<String> = meant_for.iter().filter(|one| audiences.contains(one)).cloned().collect();
+    if matching.is_empty() {
+        return Err(Refusal::Invalid(format!(
+            "token audiences {} is invalid for the target audiences {}",
+            quoted_list(&meant_for),
+            quoted_list(audiences)
+        )));
+    }
+    let now = server.clock().now().as_second();
+    claims.check_time(now).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    check_bindings(server, tenant, &claims, now).await?;
+    Ok(Holder { user: user_of(&claims), audiences: matching })
+}
+
+/// The claims of a token that a key of this tenant signed in the name of its issuer.
+fn verified_claims(tenant: &TenantState, issuer: &ServiceAccountIssuer, token: &str) -> Result<Claims, Refusal> {
+    let verified = &tenant.access.verified.tokens;
+    let key = token_digest(token.as_bytes());
+    if let Some(claims) = recall(verified, &key) {
+        return Ok(claims);
+    }
+    let claims = issuer.keys.verify(token).map_err(|error| match error {
+        TokenError::Malformed => Refusal::Unknown,
+        other => Refusal::Invalid(other.to_string()),
+    })?;
+    if claims.iss != issuer.issuer {
+        return Err(Refusal::Unknown);
+    }
+    let account = &claims.kubernetes;
+    if claims.sub != super::user::service_account_user(&account.namespace, &account.serviceaccount.name) {
+        return Err(Refusal::Invalid("the subject of the token is not its service account".to_owned()));
+    }
+    remember(verified, key, claims.clone());
+    Ok(claims)
+}
+
+/// A token holds as long as the account and the object it is bound to are there, the same ones.
+async fn check_bindings(server: &ApiServer, tenant: &TenantState, claims: &Claims, now: i64) -> Result<(), Refusal> {
+    let bound = &claims.kubernetes;
+    let namespace = bound.namespace.as_str();
+    let invalidated = || Refusal::Invalid("service account token has been invalidated".to_owned());
+    let account = &bound.serviceaccount;
+    let found = look_up(server, tenant, "serviceaccounts", namespace, &account.name).await?;
+    let found =
+        found.ok_or_else(|| Refusal::Invalid(format!("serviceaccounts {} not found", go_quote(&account.name))))?;
+    if found.uid != account.uid {
+        let why = format!("service account UID ({}) does not match claim ({})", found.uid, account.uid);
+        return Err(Refusal::Invalid(why));
+    }
+    if found.is_gone_at(now) {
+        return Err(Refusal::Invalid(format!("service account {namespace}/{} has been deleted", account.name)));
+    }
+    let node = bound.node.as_ref().filter(|_| bound.pod.is_none());
+    let objects =
+        [("secrets", namespace, bound.secret.as_ref()), ("pods", namespace, bound.pod.as_ref()), ("nodes", "", node)];
+    for (resource, namespace, object) in objects {
+        let Some(object) = object else { continue };
+        let found = look_up(server, tenant, resource, namespace, &object.name).await?.ok_or_else(invalidated)?;
+        if found.uid != object.uid || found.is_gone_at(now) {
+            return Err(invalidated());
+        }
+    }
+    Ok(())
+}
+
+fn user_of(claims: &Claims) -> UserInfo {
+    let bound = &claims.kubernetes;
+    let account = &bound.serviceaccount;
+    let mut user = UserInfo::service_account(&bound.namespace, &account.name, &account.uid);
+    let mut add = |key: &str, value: String| user.extra.insert(key.to_owned(), vec![value]);
+    if !claims.jti.is_empty() {
+        add(EXTRA_CREDENTIAL_ID, format!("JTI={}", claims.jti));
+    }
+    if let Some(pod) = &bound.pod {
+        add(EXTRA_POD_NAME, pod.name.clone());
+        add(EXTRA_POD_UID, pod.uid.clone());
+    }
+    if let Some(node) = &bound.node {
+        add(EXTRA_NODE_NAME, node.name.clone());
+        if !node.uid.is_empty() {
+            add(EXTRA_NODE_UID, node.uid.clone());
+        }
+    }
+    user
+}
+
+/// What tokens depend on, of an object.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) uid: String,
+    pub(super) deleted_at: Option<i64>,
+    pub(super) object: Value,
+}
+
+impl Standing {
+    fn is_gone_at(&self, now: i64) -> bool {
+        self.deleted_at.is_some_and(|at| at < now - DELETION_LEEWAY_SECS)
+    }
+}
+
+/// The object as the store has it now.
+pub(super) async fn look_up(
+    server: &ApiServer,
+    tenant: &TenantState,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Standing>, Refusal> {
+    let key = Key {
+        tenant: tenant.tenant.clone(),
+        resource: Resource::new(resource, ""),
+        namespace: namespace.into(),
+        name: name.into(),
+    };
+    let entry = server.store().get(&key).await;
+    let Some(entry) = entry.map_err(|error| Refusal::Failed(ApiError::internal(error.to_string())))? else {
+        return Ok(None);
+    };
+    let object =
+        json::parse(&entry.body).map_err(|_| Refusal::Failed(ApiError::internal("a stored object is damaged")))?;
+    let text = |field: &str| object.at(&["metadata", field]).and_then(Value::as_str);
+    let uid = text("uid").unwrap_or_default().to_owned();
+    let deleted_at = text("deletionTimestamp").and_then(|time| time.parse::<jiff::Timestamp>().ok());
+    let deleted_at = deleted_at.map(jiff::Timestamp::as_second);
+    Ok(Some(Standing { uid, deleted_at, object }))
+}
+
+/// `["a" "b"]`, as Go prints a list of strings with `%q`.
+pub(super) fn quoted_list<'a>(items: impl IntoIterator<Item = &'a String>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| go_quote(item)).collect();
+    format!("[{}]", items.join(" "))
+}
