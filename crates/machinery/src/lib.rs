@@ -4,10 +4,12 @@
 pub mod duration;
 pub mod field;
 pub mod json;
+pub mod jsonpath;
 pub mod metadata;
 pub mod names;
 pub mod object;
 pub mod patch;
+pub mod quantity;
 pub mod rbac;
 pub mod schema;
 pub mod seams;
