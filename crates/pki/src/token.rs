@@ -4,6 +4,8 @@
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Deserializer, Serialize};
 use zeroize::Zeroizing;
@@ -153,13 +155,16 @@ impl ServiceAccountKeys {
     pub fn sign(&self, claims: &impl Serialize) -> Result<Zeroizing<String>, PkiError> {
         let public = self.signing.public_key();
         let algorithm = algorithm(public).ok_or(PkiError::UnsupportedKey)?;
-        let key = match self.signing.pair() {
-            Pair::P256(_) | Pair::P384(_) => EncodingKey::from_ec_der(self.signing.pkcs8()),
-            Pair::Rsa(_) => EncodingKey::from_rsa_der(self.signing.pkcs8()),
-        };
+        let failed = || PkiError::Crypto { operation: "signing a token" };
         let header = Header { alg: algorithm, kid: Some(public.key_id()), typ: None, ..Header::default() };
-        let signed = jsonwebtoken::encode(&header, claims, &key);
-        signed.map(Zeroizing::new).map_err(|_| PkiError::Crypto { operation: "signing a token" })
+        let token = match self.signing.pair() {
+            Pair::P256(_) | Pair::P384(_) => {
+                jsonwebtoken::encode(&header, claims, &EncodingKey::from_ec_der(self.signing.pkcs8())).ok()
+            }
+            // The library takes RSA keys in PKCS #1 form only, which we do not keep.
+            Pair::Rsa(_) => signed_with_rsa(&self.signing, &header, claims),
+        };
+        token.map(Zeroizing::new).ok_or_else(failed)
     }
 
     /// The claims of a token that one of the keys signed. Neither time, issuer nor audience are looked at.
@@ -185,6 +190,15 @@ impl ServiceAccountKeys {
         }
         Err(outcome)
     }
+}
+
+fn signed_with_rsa(key: &PrivateKey, header: &Header, claims: &impl Serialize) -> Option<String> {
+    let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+    let header = serde_json::to_vec(header).ok()?;
+    let claims = serde_json::to_vec(claims).ok()?;
+    let message = format!("{}.{}", encode(&header), encode(&claims));
+    let signature = rcgen::SigningKey::sign(key, message.as_bytes()).ok()?;
+    Some(format!("{message}.{}", encode(&signature)))
 }
 
 /// The algorithm that tokens signed with a key use; absent where there is none.
