@@ -4,10 +4,23 @@
 //! authorization, then one of the generic handlers in `endpoints` on a row of the [`registry`].
 
 pub mod auth;
+mod body;
 pub mod builtin;
 pub mod crd;
+mod discovery;
+mod endpoints;
+mod health;
+mod metrics;
+mod negotiation;
+mod nonresource;
+mod openapi;
+mod query;
 pub mod registry;
 pub mod request;
 pub mod server;
+pub mod service;
 pub mod status;
 pub mod tls;
+
+pub use body::ResponseBody;
+pub use health::ReadinessCheck;

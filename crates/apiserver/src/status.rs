@@ -33,6 +33,8 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// Seconds after which to try again.
     pub retry_after_seconds: u32,
+    /// A token to go on listing with, though not consistently; it stands in the Status' metadata.
+    pub continue_token: String,
 }
 
 /// One thing that is wrong.
@@ -78,6 +80,13 @@ impl ApiError {
         ApiError { code, reason, message: message.into(), details: None }
     }
 
+    /// The same error with details, though there is nothing to say in them: `details: {}`.
+    #[must_use]
+    pub(crate) fn with_details(mut self) -> Self {
+        self.details.get_or_insert_default();
+        self
+    }
+
     fn about(code: u16, reason: &'static str, about: About<'_>, message: String) -> Self {
         ApiError { code, reason, message, details: Some(Box::new(about.details())) }
     }
@@ -116,7 +125,16 @@ impl ApiError {
         let list = match errors {
             [] => String::new(),
             [only] => only.to_string(),
-            many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+            many => {
+                // One text stands once, however many causes have it.
+                let mut texts: Vec<String> = Vec::new();
+                for text in many.iter().map(ToString::to_string) {
+                    if !texts.contains(&text) {
+                        texts.push(text);
+                    }
+                }
+                if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
+            }
         };
         let causes = errors
             .iter()
@@ -154,6 +172,33 @@ impl ApiError {
         }
     }
 
+    /// 404: the path names no resource.
+    pub fn unknown_resource() -> Self {
+        ApiError::new(404, "NotFound", "the server could not find the requested resource").with_details()
+    }
+
+    /// 405.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        ApiError::new(405, "MethodNotAllowed", message).with_details()
+    }
+
+    /// 410: the history asked for is gone.
+    pub fn expired(message: impl Into<String>) -> Self {
+        ApiError::new(410, "Expired", message)
+    }
+
+    /// 413.
+    pub fn too_large(message: impl std::fmt::Display) -> Self {
+        ApiError::new(413, "RequestEntityTooLarge", format!("Request entity too large: {message}"))
+    }
+
+    /// 503: try again in a second.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        let details = Details { retry_after_seconds: 1, ..Details::default() };
+        ApiError { details: Some(Box::new(details)), ..ApiError::new(503, "ServiceUnavailable", message) }
+    }
+
     /// The `Status` object.
     pub fn to_value(&self) -> Value {
         let mut status = json!({
@@ -166,6 +211,9 @@ impl ApiError {
             }
             if let Some(details) = &self.details {
                 map.insert("details", details.to_value());
+                if !details.continue_token.is_empty() {
+                    map.insert("metadata", json!({ "continue": (details.continue_token.as_str()) }));
+                }
             }
         }
         status

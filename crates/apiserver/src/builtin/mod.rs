@@ -21,6 +21,7 @@ use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::metadata;
 
+pub(crate) use cells::since;
 pub use rows::{Connects, kinds};
 
 /// What the core group's rules say of an object's finalizers.

@@ -7,8 +7,9 @@ mod schema;
 mod strategy;
 mod table;
 
+pub use allotment_machinery::names::NameRule;
 pub use connect::Connect;
 pub use kind::{Column, Kind, Scale, Subresource, Subresources, Version};
 pub use schema::{DecodeError, Decoded, PatchError, Schema};
-pub use strategy::{NameRule, Operation, Strategy};
+pub use strategy::{Operation, Strategy};
 pub use table::{Registry, Row};

@@ -42,8 +42,9 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// stored before the default existed.
     fn default(&self, _object: &mut Map) {}
 
-    /// Whether reads have to default and prune stored objects, since the schema changed after they may
-    /// have been written. Where false, stored bytes are answered as they are.
+    /// Whether stored objects are not simply this version's: reads have to default and prune them since
+    /// the schema may have changed after they were written, or two versions have different fields.
+    /// Where false, stored bytes are answered as they are.
     fn reads_need_work(&self) -> bool {
         false
     }

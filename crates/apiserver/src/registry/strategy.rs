@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value};
+use allotment_machinery::names::NameRule;
 use jiff::Timestamp;
 
 /// Which write the hooks are called for.
@@ -19,19 +20,6 @@ pub enum Operation<'a> {
         /// `status`, `finalize`, …
         subresource: &'a str,
     },
-}
-
-/// How names of a kind have to look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameRule {
-    /// A DNS-1123 subdomain: most kinds.
-    Subdomain,
-    /// A DNS-1123 label: namespaces.
-    Label,
-    /// A DNS-1035 label: services.
-    Dns1035Label,
-    /// What can be a path segment: RBAC kinds.
-    PathSegment,
 }
 
 /// The hooks of a kind. Schema, pruning and defaulting by schema, metadata rules and generation are

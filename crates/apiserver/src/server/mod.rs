@@ -2,12 +2,14 @@
 
 mod admission;
 mod context;
+mod follow;
 mod tenant;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use allotment_machinery::schema::Interner;
 use allotment_machinery::seams::{Clock, Entropy};
 use allotment_store::{Store, Tenant, Write};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +19,8 @@ pub use admission::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
 pub use context::Context;
 pub use tenant::{TenantConfig, TenantState};
 
+use crate::health::ReadinessCheck;
+use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::status::ApiError;
 
@@ -32,6 +36,8 @@ pub struct ServerConfig {
     pub builtin: Registry,
     /// Admission rules in this process.
     pub admission: Vec<Arc<dyn InProcessAdmission>>,
+    /// What has to hold besides the store's answering for `/readyz` to say yes.
+    pub readiness: Vec<Arc<dyn ReadinessCheck>>,
 }
 
 /// The API server: many tenants over one store. Cheap to clone.
@@ -45,6 +51,10 @@ struct Shared {
     tenants: RwLock<BTreeMap<Tenant, Arc<TenantState>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    followed: follow::Followed,
+    /// Schemas of all tenants' definitions: equal ones are kept once.
+    interner: Arc<Interner>,
+    metrics: Metrics,
 }
 
 impl fmt::Debug for ApiServer {
@@ -54,16 +64,33 @@ impl fmt::Debug for ApiServer {
 }
 
 impl ApiServer {
-    /// A server without tenants.
-    pub fn new(config: ServerConfig) -> Self {
-        ApiServer {
+    /// A server without tenants, which begins to follow its store. Call it within a tokio runtime; the
+    /// server runs until [`ApiServer::stop`].
+    pub fn start(config: ServerConfig) -> Self {
+        let server = ApiServer {
             shared: Arc::new(Shared {
                 config,
                 tenants: RwLock::default(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
+                followed: follow::Followed::default(),
+                interner: Arc::default(),
+                metrics: Metrics::default(),
             }),
-        }
+        };
+        server.tasks().spawn(server.clone().follow());
+        server
+    }
+
+    /// Ends watches and everything else that runs, and waits for it.
+    pub async fn stop(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Where objects lie.
@@ -86,6 +113,11 @@ impl ApiServer {
         &self.shared.config.admission
     }
 
+    /// What `/readyz` asks.
+    pub(crate) fn readiness_checks(&self) -> &[Arc<dyn ReadinessCheck>] {
+        &self.shared.config.readiness
+    }
+
     /// The set that every task of this server runs in.
     pub fn tasks(&self) -> &TaskTracker {
         &self.shared.tasks
@@ -98,6 +130,11 @@ impl ApiServer {
 
     /// The tenant, if it is served.
     pub fn tenant(&self, tenant: &Tenant) -> Option<Arc<TenantState>> {
+        self.known_tenant(tenant).filter(|state| state.is_ready())
+    }
+
+    /// The tenant, even if its definitions and access rules are still being loaded.
+    fn known_tenant(&self, tenant: &Tenant) -> Option<Arc<TenantState>> {
         self.shared.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
     }
 
@@ -115,9 +152,16 @@ impl ApiServer {
         let write = Write::Instantiate { tenant: config.tenant.clone(), template: Arc::clone(&config.template) };
         self.store().commit(write).await.map_err(|error| ApiError::internal(error.to_string()))?;
         let tenant = config.tenant.clone();
-        let state = Arc::new(TenantState::new(config, Arc::new(self.shared.config.builtin.clone())));
-        let mut tenants = self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(tenants.entry(tenant).or_insert(state)))
+        let registry = Arc::new(self.shared.config.builtin.clone());
+        let state = Arc::new(TenantState::new(config, registry, Arc::clone(&self.shared.interner)));
+        let state = {
+            let mut tenants = self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(tenants.entry(tenant).or_insert(state))
+        };
+        // It is known from here on, so that no event is missed, and served once it is loaded.
+        self.load(&state).await?;
+        state.set_ready();
+        Ok(state)
     }
 
     /// Serves a tenant no longer and takes away all that it has.

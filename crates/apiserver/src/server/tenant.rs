@@ -1,9 +1,11 @@
 //! What the server knows of one tenant.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use allotment_store::{Template, Tenant};
+use allotment_machinery::schema::Interner;
+use allotment_store::{Revision, Template, Tenant};
 
 use crate::auth::{Access, AccessConfig};
 use crate::registry::Registry;
@@ -48,10 +50,15 @@ pub struct TenantState {
     /// Authenticators and the RBAC index.
     pub access: Access,
     registry: RwLock<Arc<Registry>>,
+    /// Schemas, shared by content with all other tenants.
+    pub(super) interner: Arc<Interner>,
+    /// What the first load of definitions and access rules has seen; taken while they are loaded.
+    pub(super) loaded: tokio::sync::Mutex<Revision>,
+    ready: AtomicBool,
 }
 
 impl TenantState {
-    pub(crate) fn new(config: TenantConfig, registry: Arc<Registry>) -> Self {
+    pub(super) fn new(config: TenantConfig, registry: Arc<Registry>, interner: Arc<Interner>) -> Self {
         TenantState {
             tenant: config.tenant,
             version: config.version,
@@ -59,7 +66,19 @@ impl TenantState {
             root_ca_pem: config.root_ca_pem,
             access: Access::new(config.access),
             registry: RwLock::new(registry),
+            interner,
+            loaded: tokio::sync::Mutex::default(),
+            ready: AtomicBool::new(false),
         }
+    }
+
+    /// Whether everything has been loaded that requests depend on.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
     }
 
     /// The kinds there are now. A request looks once and keeps what it got.

@@ -1,0 +1,286 @@
+//! Which groups, versions and kinds there are, told both ways: aggregated (KEP-3352) and one document
+//! for each group and version.
+
+use std::collections::BTreeMap;
+
+use allotment_machinery::json;
+use allotment_machinery::json::{Map, Value};
+use base64::Engine;
+
+use crate::negotiation::{self, Clause};
+use crate::registry::{Kind, Registry, Version};
+use crate::status::ApiError;
+
+/// The media type of the aggregated form.
+pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Whether the client wants the aggregated form; 406 where it accepts only forms that there are not.
+pub(crate) fn wants_aggregated(accept: Option<&str>) -> Result<bool, ApiError> {
+    let Some(header) = accept else { return Ok(false) };
+    let clauses = negotiation::clauses(header);
+    let aggregated = |clause: &Clause<'_>| clause.param("as") == Some("APIGroupDiscoveryList");
+    let of_ours = |clause: &Clause<'_>| {
+        clause.media == "application/json"
+            && clause.param("g") == Some("apidiscovery.k8s.io")
+            && clause.param("v") == Some("v2")
+    };
+    for clause in &clauses {
+        if aggregated(clause) {
+            if of_ours(clause) {
+                return Ok(true);
+            }
+        } else if negotiation::accept(Some(clause.media), false).is_ok() {
+            return Ok(false);
+        }
+    }
+    // Old clients ask for the beta form with a plain one behind it; alone, it is not to be had.
+    negotiation::accept(Some("application/json;as=None"), false).map(|_| false)
+}
+
+/// The groups with their versions in order of preference, and the kinds of each.
+type Groups<'a> = BTreeMap<&'a str, Vec<(&'a str, Vec<(&'a Kind, &'a Version)>)>>;
+
+fn groups(registry: &Registry) -> Groups<'_> {
+    let mut groups = Groups::new();
+    for kind in registry.kinds() {
+        for version in kind.versions.iter().filter(|version| version.served) {
+            let versions = groups.entry(&kind.group).or_default();
+            let place = versions.iter().position(|(name, _)| *name == version.name).unwrap_or_else(|| {
+                versions.push((&version.name, Vec::new()));
+                versions.len() - 1
+            });
+            versions[place].1.push((kind, version));
+        }
+    }
+    for versions in groups.values_mut() {
+        versions.sort_by(|left, right| priority(right.0).cmp(&priority(left.0)));
+        for (_, kinds) in versions {
+            kinds.sort_by(|left, right| left.0.plural.cmp(&right.0.plural));
+        }
+    }
+    groups
+}
+
+/// How much a version is preferred: stable before beta before alpha, later before earlier.
+fn priority(version: &str) -> (u8, u64, u64) {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let Some(rest) = version.strip_prefix('v') else { return (0, 0, 0) };
+    for (stage, rank) in [("alpha", 1), ("beta", 2)] {
+        if let Some((major, minor)) = rest.split_once(stage) {
+            return match (number(major), number(minor)) {
+                (Some(major), Some(minor)) => (rank, major, minor),
+                _ => (0, 0, 0),
+            };
+        }
+    }
+    number(rest).map_or((0, 0, 0), |major| (3, major, 0))
+}
+
+/// The aggregated document of the core group (`/api`) or of all others (`/apis`).
+pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
+    let groups = groups(registry);
+    let items = groups.iter().filter(|(group, _)| group.is_empty() == core).map(|(group, versions)| {
+        let versions = versions.iter().map(|(version, kinds)| {
+            let resources: Vec<Value> =
+                kinds.iter().map(|(kind, of_kind)| aggregated_resource(kind, of_kind, group, version)).collect();
+            json!({"version": (*version), "resources": resources, "freshness": "Current"})
+        });
+        let metadata = if core {
+            json!({"creationTimestamp": null})
+        } else {
+            json!({"name": (*group), "creationTimestamp": null})
+        };
+        json!({"metadata": metadata, "versions": (versions.collect::<Vec<_>>())})
+    });
+    let items: Vec<Value> = items.collect();
+    json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items
+    })
+}
+
+fn strings<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
+    texts.into_iter().map(Value::from).collect()
+}
+
+fn aggregated_resource(kind: &Kind, of_kind: &Version, group: &str, version: &str) -> Value {
+    // Built-in kinds leave out what the document's place tells; custom ones repeat it, as in Kubernetes.
+    let (own_group, own_version) = if kind.custom { (group, version) } else { ("", "") };
+    let mut resource = Map::new();
+    resource.insert("resource", kind.plural.as_str());
+    resource.insert("responseKind", json!({"group": own_group, "version": own_version, "kind": (kind.kind.as_str())}));
+    resource.insert("scope", if kind.namespaced { "Namespaced" } else { "Cluster" });
+    resource.insert("singularResource", kind.singular.as_str());
+    resource.insert("verbs", strings(of_kind.verbs.iter().copied()));
+    insert_names(&mut resource, kind);
+    let subresources: Vec<Value> = subresources(kind, of_kind)
+        .into_iter()
+        .map(|sub| {
+            let (group, version) = sub.group_version.unwrap_or((own_group, own_version));
+            json!({
+                "subresource": (sub.name), "verbs": (strings(sub.verbs.iter().copied())),
+                "responseKind": {"group": group, "version": version, "kind": (sub.kind)}
+            })
+        })
+        .collect();
+    if !subresources.is_empty() {
+        resource.insert("subresources", subresources);
+    }
+    Value::Object(resource)
+}
+
+fn insert_names(resource: &mut Map, kind: &Kind) {
+    if !kind.short_names.is_empty() {
+        resource.insert("shortNames", strings(kind.short_names.iter().map(String::as_str)));
+    }
+    if !kind.categories.is_empty() {
+        resource.insert("categories", strings(kind.categories.iter().map(String::as_str)));
+    }
+}
+
+/// A subresource as discovery tells of it.
+struct Told<'a> {
+    name: &'a str,
+    kind: &'a str,
+    group_version: Option<(&'a str, &'a str)>,
+    verbs: &'a [&'static str],
+}
+
+const OBJECT_VERBS: &[&str] = &["get", "patch", "update"];
+
+fn subresources<'a>(kind: &'a Kind, version: &'a Version) -> Vec<Told<'a>> {
+    let of_kind = |name| Told { name, kind: &kind.kind, group_version: None, verbs: OBJECT_VERBS };
+    let status = version.subresources.status.then(|| of_kind("status"));
+    let scale = version.subresources.scale.as_ref().map(|_| Told {
+        name: "scale",
+        kind: "Scale",
+        group_version: Some(("autoscaling", "v1")),
+        verbs: OBJECT_VERBS,
+    });
+    let others = version.subresources.others.iter().map(|other| Told {
+        name: other.name,
+        kind: other.kind,
+        group_version: other.group_version,
+        verbs: other.verbs,
+    });
+    let mut all: Vec<Told<'_>> = status.into_iter().chain(scale).chain(others).collect();
+    if !kind.custom {
+        all.sort_by(|left, right| left.name.cmp(right.name));
+    }
+    all
+}
+
+/// `/api`.
+pub(crate) fn api_versions(server_address: &str) -> Value {
+    json!({
+        "kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+    })
+}
+
+/// `/apis`.
+pub(crate) fn api_group_list(registry: &Registry) -> Value {
+    let groups = groups(registry);
+    let groups =
+        groups.iter().filter(|(group, _)| !group.is_empty()).map(|(group, versions)| of_group(group, versions));
+    let groups: Vec<Value> = groups.map(Value::Object).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+fn of_group(group: &str, versions: &[(&str, Vec<(&Kind, &Version)>)]) -> Map {
+    let version = |name: &str| json!({"groupVersion": (format!("{group}/{name}")), "version": name});
+    let mut map = Map::new();
+    map.insert("name", group);
+    map.insert("versions", versions.iter().map(|(name, _)| version(name)).collect::<Vec<_>>());
+    if let Some((preferred, _)) = versions.first() {
+        map.insert("preferredVersion", version(preferred));
+    }
+    map
+}
+
+/// `/apis/GROUP`, if there is such a group.
+pub(crate) fn api_group(registry: &Registry, group: &str) -> Option<Value> {
+    let groups = groups(registry);
+    let mut map = of_group(group, groups.get(group).filter(|_| !group.is_empty())?);
+    map.insert("kind", "APIGroup");
+    map.insert("apiVersion", "v1");
+    Some(Value::Object(map))
+}
+
+/// `/apis/GROUP/VERSION` or `/api/VERSION`, if there is such a version.
+pub(crate) fn api_resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let groups = groups(registry);
+    let (_, kinds) = groups.get(group)?.iter().find(|(name, _)| *name == version)?;
+    let mut resources = Vec::new();
+    for (kind, of_kind) in kinds {
+        let mut resource = Map::new();
+        resource.insert("name", kind.plural.as_str());
+        resource.insert("singularName", kind.singular.as_str());
+        resource.insert("namespaced", kind.namespaced);
+        resource.insert("kind", kind.kind.as_str());
+        resource.insert("verbs", strings(of_kind.verbs.iter().copied()));
+        insert_names(&mut resource, kind);
+        if kind.connect.is_none() {
+            resource.insert("storageVersionHash", storage_version_hash(kind));
+        }
+        resources.push(Value::Object(resource));
+        resources.extend(subresources(kind, of_kind).iter().map(|sub| legacy_subresource(kind, sub)));
+    }
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let mut list = Map::new();
+    list.insert("kind", "APIResourceList");
+    if !group.is_empty() {
+        list.insert("apiVersion", "v1");
+    }
+    list.insert("groupVersion", group_version);
+    list.insert("resources", resources);
+    Some(Value::Object(list))
+}
+
+fn legacy_subresource(kind: &Kind, sub: &Told<'_>) -> Value {
+    let mut resource = Map::new();
+    resource.insert("name", format!("{}/{}", kind.plural, sub.name));
+    resource.insert("singularName", "");
+    resource.insert("namespaced", kind.namespaced);
+    if let Some((group, version)) = sub.group_version {
+        resource.insert("group", group);
+        resource.insert("version", version);
+    }
+    resource.insert("kind", sub.kind);
+    resource.insert("verbs", strings(sub.verbs.iter().copied()));
+    Value::Object(resource)
+}
+
+/// Names the version that objects are stored in, so that clients see when it changes.
+fn storage_version_hash(kind: &Kind) -> String {
+    let stored = kind.versions.iter().find(|version| version.storage).map_or("", |version| &version.name);
+    let text = format!("{}/{stored}/{}", kind.group, kind.kind);
+    base64::engine::general_purpose::STANDARD.encode(fnv1a(text.as_bytes()).to_be_bytes())
+}
+
+/// FNV-1a with 64 bits: names content that nobody has an interest in forging.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stable_versions_come_first_and_later_before_earlier() {
+        let mut versions = ["v1alpha1", "v2", "v1beta2", "foo", "v1", "v10", "v1beta1"];
+        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
+    }
+
+    #[test]
+    fn the_aggregated_form_is_given_to_those_who_ask_for_it() {
+        let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+        for (header, expect) in [(AGGREGATED, Some(true)), ("application/json", Some(false)), (beta, Some(false))] {
+            assert_eq!(wants_aggregated(Some(header)).ok(), expect, "{header}");
+        }
+        let unknown = "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList";
+        assert_eq!(wants_aggregated(Some(unknown)).expect_err("unknown version").code, 406);
+        assert_eq!(wants_aggregated(Some(&format!("{AGGREGATED},application/json"))), Ok(true));
+    }
+}

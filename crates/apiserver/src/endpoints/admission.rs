@@ -1,0 +1,122 @@
+//! Runs admission over a write: what every API server checks of namespaces, then the rules that were
+//! handed in.
+
+use allotment_machinery::json::{Map, Value};
+use allotment_store::{Key, Resource};
+use std::sync::Arc;
+
+use super::store;
+use crate::auth;
+use crate::registry::Row;
+use crate::server::{AdmissionOperation, AdmissionRequest, Context};
+use crate::status::{About, ApiError, Cause};
+
+/// One write on its way through admission.
+pub(super) struct Admission<'a> {
+    pub(super) cx: &'a Context,
+    pub(super) row: &'a Row,
+    pub(super) operation: AdmissionOperation,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) dry_run: bool,
+}
+
+impl Admission<'_> {
+    fn covered(&self) -> bool {
+        let admission = self.cx.server.admission();
+        admission.iter().any(|one| one.covers(&self.row.kind.group, &self.row.kind.plural))
+    }
+
+    /// Lets every rule change the object.
+    pub(super) async fn mutate(&self, object: Map, old: Option<&Map>) -> Result<Map, ApiError> {
+        let object = self.run(object, old, true).await?;
+        let kind = &self.row.kind;
+        auth::check_escalation(self.cx, &kind.group, &kind.plural, &object, old).await?;
+        Ok(object)
+    }
+
+    /// Lets every rule judge the object.
+    pub(super) async fn validate(&self, object: Map, old: Option<&Map>) -> Result<Map, ApiError> {
+        self.run(object, old, false).await
+    }
+
+    async fn run(&self, object: Map, old: Option<&Map>, mutate: bool) -> Result<Map, ApiError> {
+        if !self.covered() {
+            return Ok(object);
+        }
+        let mut object = Value::Object(object);
+        let old = old.map_or(Value::Null, |old| Value::Object(old.clone()));
+        self.each(&mut object, &old, mutate).await?;
+        match object {
+            Value::Object(map) => Ok(map),
+            _ => Err(ApiError::internal("admission made something else of an object")),
+        }
+    }
+
+    /// Lets every rule judge a deletion.
+    pub(super) async fn delete(&self, old: &Map) -> Result<(), ApiError> {
+        if !self.covered() {
+            return Ok(());
+        }
+        let (mut object, old) = (Value::Null, Value::Object(old.clone()));
+        self.each(&mut object, &old, true).await?;
+        self.each(&mut object, &old, false).await
+    }
+
+    async fn each(&self, object: &mut Value, old: &Value, mutate: bool) -> Result<(), ApiError> {
+        let kind = &self.row.kind;
+        for one in self.cx.server.admission().iter().filter(|one| one.covers(&kind.group, &kind.plural)) {
+            let mut request = AdmissionRequest {
+                tenant: &self.cx.tenant.tenant,
+                user: &self.cx.user,
+                operation: self.operation,
+                group: &kind.group,
+                version: &self.row.version().name,
+                kind: &kind.kind,
+                resource: &kind.plural,
+                subresource: &self.cx.info.subresource,
+                namespace: self.namespace,
+                name: self.name,
+                dry_run: self.dry_run,
+                object,
+                old,
+            };
+            let warnings = if mutate { one.mutate(&mut request).await } else { one.validate(&request).await };
+            warnings?.into_iter().for_each(|text| self.cx.warn(text));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a new object in a namespace that is absent (404) or going away (403).
+pub(super) async fn check_namespace(cx: &Context, row: &Row, namespace: &str, name: &str) -> Result<(), ApiError> {
+    let key = Key {
+        tenant: cx.tenant.tenant.clone(),
+        resource: Resource::new("namespaces", ""),
+        namespace: Arc::from(""),
+        name: Arc::from(namespace),
+    };
+    let Some(entry) = store::find(cx, &key).await? else {
+        return Err(ApiError::not_found(About { group: "", resource: "namespaces", name: namespace }));
+    };
+    if !is_terminating(&entry.body) {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut error = ApiError::forbidden(store::about(row, name), &why);
+    error.details.get_or_insert_default().causes.push(Cause {
+        reason: "NamespaceTerminating".to_owned(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".to_owned(),
+    });
+    Err(error)
+}
+
+/// Whether a stored object has a deletion timestamp. Most have none, which a search for its name tells
+/// without parsing.
+fn is_terminating(body: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"deletionTimestamp\"";
+    body.windows(NAME.len()).any(|window| window == NAME)
+        && allotment_machinery::json::parse(body)
+            .is_ok_and(|object| object.at(&["metadata", "deletionTimestamp"]).is_some())
+}

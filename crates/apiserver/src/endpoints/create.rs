@@ -1,0 +1,175 @@
+//! Create: from a decoded object to a stored one.
+
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::metadata as rules;
+use allotment_machinery::object::{Encoded, metadata_mut, metadata_str};
+use allotment_store::Expect;
+use bytes::Bytes;
+
+use super::admission::{Admission, check_namespace};
+use super::metadata::format_time;
+use super::options::WriteOptions;
+use super::store::{self, Refused, about};
+use super::{Call, Reply, decode, definitions};
+use crate::registry::{Operation, Row};
+use crate::server::{AdmissionOperation, Context};
+use crate::status::ApiError;
+
+/// How many characters are put to a `generateName`.
+const SUFFIX_LENGTH: usize = 5;
+/// How often a generated name that is taken is replaced by another one.
+const GENERATE_ATTEMPTS: usize = 8;
+
+/// Answers a POST on a collection.
+pub(super) async fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let Call { cx, row, .. } = call;
+    let options = WriteOptions::parse(call.query, "CreateOptions")?;
+    let mut object = decode::object(cx, row, call.body_media()?, &call.body, options.field_validation)?;
+    check_path_namespace(row, &mut object, &cx.info.namespace)?;
+    if let Some(connect) = &row.kind.connect {
+        let value = connect.create(cx, Value::Object(object)).await?;
+        return Ok(Reply::Value { code: 201, value });
+    }
+    let body = store_new(cx, row, object, options.dry_run).await?;
+    Ok(Reply::Object { code: 201, body })
+}
+
+/// The namespace of the body has to be that of the path, and is filled in from there.
+pub(super) fn check_path_namespace(row: &Row, object: &mut Map, namespace: &str) -> Result<(), ApiError> {
+    let Some(metadata) = metadata_mut(object) else { return Err(ApiError::bad_request("metadata is no object")) };
+    if !row.kind.namespaced {
+        metadata.remove("namespace");
+        return Ok(());
+    }
+    let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    if !given.is_empty() && given != namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::bad_request(message));
+    }
+    metadata.insert("namespace", namespace);
+    Ok(())
+}
+
+/// Stores a new object, under a generated name if it has none; returns its stored form.
+pub(super) async fn store_new(cx: &Context, row: &Row, object: Map, dry_run: bool) -> Result<Bytes, ApiError> {
+    let text = |field: &str| metadata_str(&object, field).unwrap_or_default().to_owned();
+    let (name, generate_name, namespace) = (text("name"), text("generateName"), text("namespace"));
+    if row.kind.namespaced {
+        check_namespace(cx, row, &namespace, &name).await?;
+    }
+    let admission =
+        Admission { cx, row, operation: AdmissionOperation::Create, namespace: &namespace, name: &name, dry_run };
+    let object = admission.mutate(object, None).await?;
+    if !name.is_empty() || generate_name.is_empty() {
+        return attempt(&admission, object, dry_run).await.map_err(Into::into);
+    }
+    for _ in 1..GENERATE_ATTEMPTS {
+        match attempt(&admission, with_generated_name(cx, &object, &generate_name), dry_run).await {
+            Err(Taken::Yes(_)) => {}
+            done => return done.map_err(Into::into),
+        }
+    }
+    attempt(&admission, with_generated_name(cx, &object, &generate_name), dry_run).await.map_err(Into::into)
+}
+
+fn with_generated_name(cx: &Context, object: &Map, generate_name: &str) -> Map {
+    let mut object = object.clone();
+    let name = allotment_machinery::names::generated(generate_name, &cx.server.entropy().suffix(SUFFIX_LENGTH));
+    if let Some(metadata) = metadata_mut(&mut object) {
+        metadata.insert("name", name);
+    }
+    object
+}
+
+/// Whether an attempt failed only since the name is taken.
+enum Taken {
+    Yes(ApiError),
+    No(ApiError),
+}
+
+impl From<ApiError> for Taken {
+    fn from(error: ApiError) -> Self {
+        Taken::No(error)
+    }
+}
+
+impl From<Taken> for ApiError {
+    fn from(taken: Taken) -> Self {
+        match taken {
+            Taken::Yes(error) | Taken::No(error) => error,
+        }
+    }
+}
+
+async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> Result<Bytes, Taken> {
+    let Admission { cx, row, .. } = *admission;
+    set_system_fields(cx, row, &mut object)?;
+    row.kind.strategy.prepare(Operation::Create, &mut object);
+    validate(row, &object)?;
+    for text in row.kind.strategy.warnings(Operation::Create, &object) {
+        cx.warn(text);
+    }
+    row.kind.strategy.canonicalise(&mut object);
+    let mut object = admission.validate(object, None).await?;
+    definitions::before_write(cx, row, &mut object);
+    let encoded = store::encode(row, &object)?;
+    let name = metadata_str(&object, "name").unwrap_or_default();
+    let key = store::key(cx, row, metadata_str(&object, "namespace").unwrap_or_default(), name);
+    if dry_run {
+        return match store::find(cx, &key).await? {
+            Some(current) => Err(Taken::Yes(already_exists(row, name, Some(&current.body)))),
+            None => Ok(without_revision(encoded)),
+        };
+    }
+    match store::put(cx, key, Expect::Absent, encoded).await {
+        Ok(entry) => Ok(entry.body.clone()),
+        Err(Refused::Conflict(current)) => {
+            Err(Taken::Yes(already_exists(row, name, current.as_ref().map(|entry| &*entry.body))))
+        }
+        Err(Refused::Failed(error)) => Err(Taken::No(error)),
+    }
+}
+
+fn without_revision(encoded: Encoded) -> Bytes {
+    Bytes::from(encoded.bytes)
+}
+
+fn already_exists(row: &Row, name: &str, current: Option<&[u8]>) -> ApiError {
+    let mut error = ApiError::already_exists(about(row, name));
+    let current = current.and_then(|body| allotment_machinery::json::parse(body).ok());
+    if current.is_some_and(|object| object.at(&["metadata", "deletionTimestamp"]).is_some()) {
+        error.message = format!("object is being deleted: {}", error.message);
+    }
+    error
+}
+
+/// Sets what the server alone sets (`rest.BeforeCreate`).
+fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
+    let Some(metadata) = metadata_mut(object) else { return Err(ApiError::bad_request("metadata is no object")) };
+    if metadata.get("resourceVersion").is_some() {
+        let message = "resourceVersion should not be set on objects to be created";
+        return Err(ApiError::new(500, "", message));
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
+        metadata.remove(field);
+    }
+    metadata.insert("uid", cx.server.entropy().uid());
+    metadata.insert("creationTimestamp", format_time(cx.server.clock().now()));
+    if row.kind.strategy.counts_generation() {
+        metadata.insert("generation", 1_i64);
+    }
+    Ok(())
+}
+
+fn validate(row: &Row, object: &Map) -> Result<(), ApiError> {
+    let empty = Map::new();
+    let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let mut errors = rules::validate_create(metadata, row.kind.namespaced, row.kind.strategy.name_rule());
+    errors.extend(row.version().schema.validate(None, object));
+    errors.extend(row.kind.strategy.validate(Operation::Create, object));
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
+    Err(ApiError::invalid(&row.kind.group, &row.kind.kind, name, &errors))
+}

@@ -1,0 +1,158 @@
+//! From the body of a request to an object of a kind: parsed, its type checked, its metadata and fields
+//! brought into shape, unknown fields and duplicate keys treated as the client asked.
+
+use allotment_machinery::json::{self, Map, Value};
+use bytes::Bytes;
+
+use super::metadata;
+use super::options::FieldValidation;
+use crate::negotiation::BodyMedia;
+use crate::registry::{DecodeError, Row};
+use crate::server::Context;
+use crate::status::ApiError;
+
+/// A parsed body and what a strict decoder holds against it.
+pub(super) struct Parsed {
+    pub(super) value: Value,
+    /// `duplicate field "a.b"`
+    pub(super) complaints: Vec<String>,
+}
+
+/// Parses a body; the error is what is wrong with it.
+pub(super) fn parse(media: BodyMedia, body: &Bytes, row: &Row) -> Result<Parsed, String> {
+    match media {
+        BodyMedia::Json => {
+            let parsed = json::parse_with_duplicates(body).map_err(|error| json_fault(body, &error))?;
+            let duplicates = parsed.duplicates.iter();
+            let complaints = duplicates.map(|path| format!("duplicate field {path:?}")).collect();
+            Ok(Parsed { value: parsed.value, complaints })
+        }
+        BodyMedia::Yaml => parse_yaml(body),
+        BodyMedia::Protobuf => parse_protobuf(body, row),
+    }
+}
+
+fn json_fault(body: &[u8], error: &json::JsonError) -> String {
+    if body.is_empty() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    error.to_string()
+}
+
+fn parse_yaml(_body: &[u8]) -> Result<Parsed, String> {
+    Err("YAML is not read yet".to_owned())
+}
+
+fn parse_protobuf(_body: &[u8], _row: &Row) -> Result<Parsed, String> {
+    Err("protobuf is not read yet".to_owned())
+}
+
+/// The object in the body of a create or an update.
+pub(super) fn object(
+    cx: &Context,
+    row: &Row,
+    media: BodyMedia,
+    body: &Bytes,
+    validation: FieldValidation,
+) -> Result<Map, ApiError> {
+    let Parsed { value, complaints } = parse(media, body, row).map_err(|fault| unrecognised(row, body, &fault))?;
+    let mut object = match value {
+        Value::Object(map) => map,
+        Value::Null => Map::new(),
+        other => {
+            let fault = format!("json: cannot unmarshal {} into Go value of type map", other.type_name());
+            return Err(unrecognised(row, body, &fault));
+        }
+    };
+    let (kind, version) = check_type(row, &mut object)?;
+    let cannot = |why: &str| {
+        ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", row.kind.kind))
+    };
+    let complaints = shape(row, &mut object, complaints).map_err(|error| cannot(&error.message))?;
+    match validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => complaints.into_iter().for_each(|text| cx.warn(text)),
+        FieldValidation::Strict if complaints.is_empty() => {}
+        FieldValidation::Strict => return Err(cannot(&format!("strict decoding error: {}", complaints.join(", ")))),
+    }
+    Ok(object)
+}
+
+/// Brings a parsed object into shape; adds what a strict decoder complains of.
+pub(super) fn shape(row: &Row, object: &mut Map, mut complaints: Vec<String>) -> Result<Vec<String>, DecodeError> {
+    let mut unknown = Vec::new();
+    metadata::decode(object, &mut unknown)?;
+    unknown.extend(row.version().schema.decode(object)?.unknown);
+    complaints.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
+    row.version().schema.default(object);
+    Ok(complaints)
+}
+
+fn unrecognised(row: &Row, body: &[u8], fault: &str) -> ApiError {
+    // The body itself is not shown: it may hold secrets.
+    let shown = if body.is_empty() { " (<empty>)" } else { "" };
+    let kind = &row.kind.kind;
+    ApiError::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: \
+         {fault}{shown}"
+    ))
+}
+
+/// Fills in `apiVersion` and `kind` from the path, or refuses others; returns kind and version.
+fn check_type(row: &Row, object: &mut Map) -> Result<(String, String), ApiError> {
+    let text = |object: &Map, name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (row.api_version(), row.kind.kind.clone());
+    let (given_version, given_kind) = (text(object, "apiVersion"), text(object, "kind"));
+    let short = |api_version: &str| api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    if !given_kind.is_empty() && given_kind != kind {
+        let message = format!(
+            "{given_kind} in version {:?} cannot be handled as a {kind}: it is another kind than the path names",
+            short(&given_version)
+        );
+        return Err(ApiError::bad_request(message));
+    }
+    if !given_version.is_empty() && given_version != api_version {
+        let message = format!(
+            "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+        );
+        return Err(ApiError::bad_request(message));
+    }
+    let version = short(&api_version);
+    object.insert("apiVersion", api_version);
+    object.insert("kind", kind.as_str());
+    Ok((kind, version))
+}
+
+/// The object in the body of a create on a subresource of its own kind. What is in it is the business of
+/// the one who answers it.
+pub(super) fn connected(
+    call: &super::Call<'_>,
+    subresource: &crate::registry::Subresource,
+    _validation: FieldValidation,
+) -> Result<Value, ApiError> {
+    let media = call.body_media()?;
+    let parsed = parse(media, &call.body, call.row).map_err(|fault| unrecognised(call.row, &call.body, &fault))?;
+    let mut object = match parsed.value {
+        Value::Object(map) => map,
+        Value::Null => Map::new(),
+        _ => return Err(unrecognised(call.row, &call.body, "the body is no object")),
+    };
+    let api_version = match subresource.group_version {
+        Some((group, version)) => format!("{group}/{version}"),
+        None => call.row.api_version(),
+    };
+    let given = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !given.is_empty() && given != subresource.kind {
+        let message =
+            format!("{given} cannot be handled as a {}: it is another kind than the path names", subresource.kind);
+        return Err(ApiError::bad_request(message));
+    }
+    object.insert("apiVersion", api_version);
+    object.insert("kind", subresource.kind);
+    Ok(Value::Object(object))
+}
+
+/// `DeleteOptions` in a protobuf body.
+pub(super) fn protobuf_options(_body: &[u8]) -> Result<Value, String> {
+    Err("protobuf is not read yet".to_owned())
+}

@@ -1,0 +1,238 @@
+//! List: a page of a collection at one revision, filtered by selectors.
+
+use std::sync::Arc;
+
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::selector::{FieldSelector, LabelSelector};
+use allotment_store::{Entry, ListQuery, Revision, Scope, StoreError};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::options::{ListOptions, RevisionMatch};
+use super::store;
+use super::{Call, Reply};
+use crate::registry::Row;
+use crate::status::ApiError;
+
+/// How many objects are looked at between two chances for other requests to run.
+const CHUNK: usize = 1000;
+
+/// Answers a GET on a collection.
+pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let options = ListOptions::parse(call.query, false)?;
+    let selection = Selection::parse(call.row, &options)?;
+    page(call, &options, &selection).await.map(Reply::List)
+}
+
+/// A page of a collection, ready to be shown.
+pub(crate) struct ListPage {
+    pub(super) revision: Revision,
+    pub(super) entries: Vec<Arc<Entry>>,
+    /// Where the next page begins; empty if there is none.
+    pub(super) continue_token: String,
+    /// How many come after, where that is known: without selectors.
+    pub(super) remaining: Option<usize>,
+}
+
+/// Which objects a list or a watch is about.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    /// Reads the selectors; fields that the kind cannot be selected by are refused.
+    pub(super) fn parse(row: &Row, options: &ListOptions) -> Result<Self, ApiError> {
+        let labels: LabelSelector =
+            options.label_selector.parse().map_err(|error| ApiError::bad_request(format!("{error}")))?;
+        let fields: FieldSelector =
+            options.field_selector.parse().map_err(|error| ApiError::bad_request(format!("{error}")))?;
+        for term in fields.terms() {
+            check_field(row, &term.field)?;
+        }
+        Ok(Selection { labels, fields })
+    }
+
+    /// Whether everything is selected.
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    /// Whether the stored object is selected.
+    pub(super) fn selects(&self, row: &Row, entry: &Entry) -> bool {
+        self.is_everything() || (self.selects_names(entry) && self.selects_content(row, entry))
+    }
+
+    /// What can be told without reading the object.
+    fn selects_names(&self, entry: &Entry) -> bool {
+        self.fields.terms().iter().all(|term| {
+            let value = match term.field.as_str() {
+                "metadata.name" => &*entry.name,
+                "metadata.namespace" => &*entry.namespace,
+                _ => return true,
+            };
+            (value == term.value) != term.negated
+        })
+    }
+
+    fn selects_content(&self, row: &Row, entry: &Entry) -> bool {
+        let of_metadata = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
+        let needs_fields = self.fields.terms().iter().any(|term| !of_metadata(&term.field));
+        if self.labels.is_everything() && !needs_fields {
+            return true;
+        }
+        let Ok(object) = store::object_of(row, &entry.body) else { return false };
+        let labels = object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
+        self.labels.matches(labels)
+            && self.fields.terms().iter().filter(|term| !of_metadata(&term.field)).all(|term| {
+                let value = field_value(row, &object, &term.field);
+                (value == term.value) != term.negated
+            })
+    }
+}
+
+fn check_field(row: &Row, field: &str) -> Result<(), ApiError> {
+    let selectable = &row.version().selectable_fields;
+    if field == "metadata.name"
+        || (field == "metadata.namespace" && (row.kind.namespaced || !row.kind.custom))
+        || selectable.iter().any(|have| have == field)
+    {
+        return Ok(());
+    }
+    let message = if row.kind.custom || !selectable.is_empty() {
+        format!("field label not supported: {field}")
+    } else {
+        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    };
+    Err(ApiError::bad_request(message))
+}
+
+/// The value of a selectable field as text; empty where it is absent.
+fn field_value(row: &Row, object: &Map, field: &str) -> String {
+    if let Some(value) = row.kind.strategy.selected_field(object, field) {
+        return value;
+    }
+    let mut parts = field.split('.');
+    let first = parts.next().and_then(|name| object.get(name));
+    match parts.fold(first, |value, name| value.and_then(|value| value.get(name))) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Which state a list shows and where it begins.
+struct Start {
+    at: Option<Revision>,
+    after: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// Reads one page.
+pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Selection) -> Result<ListPage, ApiError> {
+    let start = start(call, options).await?;
+    let everything = selection.is_everything();
+    let (mut at, mut after) = (start.at, start.after);
+    let mut entries = Vec::new();
+    loop {
+        let limit = if everything { options.limit } else { CHUNK };
+        let query = ListQuery { scope: scope(call), at, after: after.clone(), limit };
+        let read = call.cx.server.store().list(query).await;
+        let page = read.map_err(|error| list_error(&error, options, after.as_ref()))?;
+        at = Some(page.revision);
+        let count = page.entries.len();
+        for (index, entry) in page.entries.into_iter().enumerate() {
+            after = Some((Arc::clone(&entry.namespace), Arc::clone(&entry.name)));
+            if !everything && !selection.selects(call.row, &entry) {
+                continue;
+            }
+            entries.push(entry);
+            let behind = count - index - 1 + page.remaining;
+            if options.limit > 0 && entries.len() == options.limit && behind > 0 {
+                let continue_token = token(page.revision, after.as_ref());
+                let remaining = everything.then_some(behind);
+                return Ok(ListPage { revision: page.revision, entries, continue_token, remaining });
+            }
+        }
+        if page.remaining == 0 || count == 0 {
+            return Ok(ListPage { revision: page.revision, entries, continue_token: String::new(), remaining: None });
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The part of the collection that the path names.
+pub(super) fn scope(call: &Call<'_>) -> Scope {
+    let namespace = call.object_namespace();
+    Scope {
+        tenant: call.cx.tenant.tenant.clone(),
+        resource: call.row.kind.resource(),
+        namespace: (call.row.kind.namespaced && !namespace.is_empty()).then(|| Arc::from(namespace)),
+    }
+}
+
+async fn start(call: &Call<'_>, options: &ListOptions) -> Result<Start, ApiError> {
+    if !options.continue_token.is_empty() {
+        return continued(options);
+    }
+    let asked = match options.resource_version.as_str() {
+        "" | "0" => return Ok(Start { at: None, after: None }),
+        text => text.parse().map(Revision).map_err(|_| {
+            ApiError::bad_request(format!("invalid resource version {text:?}: it has to be a whole number"))
+        })?,
+    };
+    let current = call.cx.server.store().revision().await.map_err(|error| store::api_error(&error))?;
+    if asked > current {
+        return Err(store::too_large_version(asked, current));
+    }
+    // A limit without a match has always meant exactly this revision.
+    let exact = match options.resource_version_match {
+        Some(version_match) => version_match == RevisionMatch::Exact,
+        None => options.limit > 0,
+    };
+    Ok(Start { at: exact.then_some(asked), after: None })
+}
+
+/// The longest token that is read, in bytes: two names of 253 characters and a revision, encoded.
+const TOKEN_LIMIT: usize = 1024;
+
+/// Where a page after the first begins: the text `v1 REVISION NAMESPACE/NAME`, encoded so that nobody is
+/// tempted to rely on it. Revision 0 stands for the newest state.
+fn token(revision: Revision, after: Option<&(Arc<str>, Arc<str>)>) -> String {
+    let (namespace, name) = after.map(|(namespace, name)| (&**namespace, &**name)).unwrap_or_default();
+    URL_SAFE_NO_PAD.encode(format!("v1 {revision} {namespace}/{name}"))
+}
+
+fn continued(options: &ListOptions) -> Result<Start, ApiError> {
+    if !matches!(options.resource_version.as_str(), "" | "0") {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    let invalid = || ApiError::bad_request("continue key is not valid: it is not one that this server has given");
+    let token = Some(&options.continue_token).filter(|token| token.len() <= TOKEN_LIMIT).ok_or_else(invalid)?;
+    let text =
+        URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
+    let mut parts = text.splitn(3, ' ');
+    let (version, revision, after) = (parts.next(), parts.next(), parts.next());
+    let revision: u64 = revision.and_then(|text| text.parse().ok()).ok_or_else(invalid)?;
+    let (namespace, name) = after.and_then(|text| text.split_once('/')).ok_or_else(invalid)?;
+    if version != Some("v1") {
+        return Err(invalid());
+    }
+    let at = (revision > 0).then_some(Revision(revision));
+    Ok(Start { at, after: Some((Arc::from(namespace), Arc::from(name))) })
+}
+
+/// A page whose revision is gone can be had no more, but the newest state of what follows can.
+fn list_error(error: &StoreError, options: &ListOptions, after: Option<&(Arc<str>, Arc<str>)>) -> ApiError {
+    if options.continue_token.is_empty() || !matches!(error, StoreError::Compacted { .. }) {
+        return store::api_error(error);
+    }
+    let mut expired = ApiError::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+         without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+         results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+         modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    expired.details.get_or_insert_default().continue_token = token(Revision(0), after);
+    expired
+}

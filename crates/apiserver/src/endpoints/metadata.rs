@@ -1,0 +1,250 @@
+//! Decodes `metadata` as a typed decoder would, and keeps what the server alone may set.
+
+use allotment_machinery::json::{Map, Value};
+
+use crate::registry::DecodeError;
+
+/// Types of the members of object metadata.
+#[derive(Clone, Copy)]
+enum Type {
+    Text,
+    Integer,
+    Time,
+    Texts,
+    TextMap,
+    Owners,
+    ManagedFields,
+}
+
+/// The members of object metadata (`k8s.io/apimachinery/pkg/apis/meta/v1`, ObjectMeta).
+const MEMBERS: [(&str, Type); 15] = [
+    ("annotations", Type::TextMap),
+    ("creationTimestamp", Type::Time),
+    ("deletionGracePeriodSeconds", Type::Integer),
+    ("deletionTimestamp", Type::Time),
+    ("finalizers", Type::Texts),
+    ("generateName", Type::Text),
+    ("generation", Type::Integer),
+    ("labels", Type::TextMap),
+    ("managedFields", Type::ManagedFields),
+    ("name", Type::Text),
+    ("namespace", Type::Text),
+    ("ownerReferences", Type::Owners),
+    ("resourceVersion", Type::Text),
+    ("selfLink", Type::Text),
+    ("uid", Type::Text),
+];
+
+/// The members of an owner reference, and whether they stand there even when empty.
+const OWNER_TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
+const OWNER_FLAGS: [&str; 2] = ["blockOwnerDeletion", "controller"];
+
+/// Brings `object.metadata` into shape: makes it where it is absent, drops what is unknown (and says
+/// so) or empty, refuses members of the wrong type.
+pub(super) fn decode(object: &mut Map, unknown: &mut Vec<String>) -> Result<(), DecodeError> {
+    let value = object.get_or_insert_with("metadata", || Value::Object(Map::new()));
+    if value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    let found = type_name(value);
+    let Some(metadata) = value.as_object_mut() else { return Err(mismatch(found, "metadata", "v1.ObjectMeta")) };
+    metadata.retain(|name, _| {
+        let known = MEMBERS.iter().any(|(member, _)| *member == name);
+        if !known {
+            unknown.push(format!("metadata.{name}"));
+        }
+        known
+    });
+    for (name, kind) in MEMBERS {
+        if let Some(member) = metadata.get_mut(name) {
+            decode_member(name, kind, member, unknown)?;
+        }
+    }
+    metadata.retain(|_, value| !is_empty(value));
+    Ok(())
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Bool(_) => false,
+    }
+}
+
+fn decode_member(name: &str, kind: Type, value: &mut Value, unknown: &mut Vec<String>) -> Result<(), DecodeError> {
+    let found = type_name(value);
+    let wrong = |expected: &str| mismatch(found, &format!("metadata.{name}"), expected);
+    match (kind, value) {
+        (_, Value::Null) => Ok(()),
+        (Type::Text, Value::String(_)) | (Type::ManagedFields, Value::Array(_)) => Ok(()),
+        (Type::Text, _) => Err(wrong("string")),
+        (Type::Integer, Value::Number(number)) if number.as_i64().is_some() => Ok(()),
+        // Zero of `deletionGracePeriodSeconds` is a value, but never a client's to set.
+        (Type::Integer, _) => Err(wrong("int64")),
+        (Type::Time, Value::String(text)) => decode_time(text),
+        (Type::Time, _) => Err(wrong("v1.Time")),
+        (Type::Texts, Value::Array(items)) => items.iter_mut().try_for_each(|item| decode_text(item, name)),
+        (Type::Texts, _) => Err(wrong("[]string")),
+        (Type::TextMap, Value::Object(map)) => map.iter_mut().try_for_each(|(_, item)| decode_text(item, name)),
+        (Type::TextMap, _) => Err(wrong("map[string]string")),
+        (Type::Owners, Value::Array(items)) => {
+            let owners = items.iter_mut().enumerate();
+            owners.map(|(index, owner)| decode_owner(index, owner, unknown)).collect()
+        }
+        (Type::Owners, _) => Err(wrong("[]v1.OwnerReference")),
+        (Type::ManagedFields, _) => Err(wrong("[]v1.ManagedFieldsEntry")),
+    }
+}
+
+/// A null among texts is an empty one.
+fn decode_text(value: &mut Value, member: &str) -> Result<(), DecodeError> {
+    match value {
+        Value::String(_) => Ok(()),
+        Value::Null => {
+            *value = Value::from("");
+            Ok(())
+        }
+        other => Err(mismatch(type_name(other), &format!("metadata.{member}"), "string")),
+    }
+}
+
+/// Times are kept in seconds of UTC.
+fn decode_time(text: &mut String) -> Result<(), DecodeError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    match text.parse::<jiff::Timestamp>() {
+        Ok(time) => {
+            *text = format_time(time);
+            Ok(())
+        }
+        Err(_) => Err(DecodeError {
+            message: format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
+        }),
+    }
+}
+
+/// A time as metadata shows it.
+pub(crate) fn format_time(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn decode_owner(index: usize, owner: &mut Value, unknown: &mut Vec<String>) -> Result<(), DecodeError> {
+    let path = format!("metadata.ownerReferences[{index}]");
+    let found = type_name(owner);
+    let Some(map) = owner.as_object_mut() else { return Err(mismatch(found, &path, "v1.OwnerReference")) };
+    map.retain(|name, value| {
+        let known = OWNER_TEXTS.contains(&name) || OWNER_FLAGS.contains(&name);
+        if !known {
+            unknown.push(format!("{path}.{name}"));
+        }
+        known && !value.is_null()
+    });
+    for name in OWNER_TEXTS {
+        let value = map.get_or_insert_with(name, || Value::from(""));
+        if value.as_str().is_none() {
+            return Err(mismatch(type_name(value), &format!("{path}.{name}"), "string"));
+        }
+    }
+    for name in OWNER_FLAGS {
+        if let Some(value) = map.get(name).filter(|value| value.as_bool().is_none()) {
+            return Err(mismatch(type_name(value), &format!("{path}.{name}"), "bool"));
+        }
+    }
+    Ok(())
+}
+
+/// A type as Go's decoder calls it.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn mismatch(found: &str, path: &str, expected: &str) -> DecodeError {
+    DecodeError {
+        message: format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.{path} of type {expected}"),
+    }
+}
+
+/// Sets in the metadata of an update what its writer may leave out or may not change.
+pub(super) fn keep_from_old(new: &mut Map, old: &Map) {
+    if !new.contains_key("uid") {
+        copy(new, old, "uid");
+    }
+    // What managers own is the server's to say; nobody but server-side apply changes it.
+    for field in ["creationTimestamp", "generation", "managedFields", "namespace"] {
+        copy(new, old, field);
+    }
+    // A deletion that has begun is never taken back.
+    if old.contains_key("deletionTimestamp") {
+        copy(new, old, "deletionTimestamp");
+    }
+    if !new.contains_key("deletionGracePeriodSeconds") {
+        copy(new, old, "deletionGracePeriodSeconds");
+    }
+    new.remove("selfLink");
+}
+
+fn copy(new: &mut Map, old: &Map, field: &str) {
+    match old.get(field) {
+        Some(value) => new.insert(field, value.clone()),
+        None => new.remove(field),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::json::parse;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(input: &str, expect: Result<(&str, &[&str]), &str>) {
+        let mut object = parse(input.as_bytes()).expect(input);
+        let mut unknown = Vec::new();
+        let got = decode(object.as_object_mut().expect("an object"), &mut unknown).map_err(|error| error.message);
+        let metadata = object.get("metadata").map(ToString::to_string).unwrap_or_default();
+        let unknown: Vec<&str> = unknown.iter().map(String::as_str).collect();
+        match (got, expect) {
+            (Ok(()), Ok(expect)) => assert_eq!((metadata.as_str(), unknown.as_slice()), expect, "{input}"),
+            (Err(got), Err(expect)) => assert!(got.contains(expect), "{input}: {got}"),
+            (got, _) => panic!("{input}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn metadata_is_decoded_as_typed_metadata() {
+        check("{}", Ok(("{}", &[])));
+        check(r#"{"metadata":null}"#, Ok(("{}", &[])));
+        check(r#"{"metadata":{"name":"a","foo":1}}"#, Ok((r#"{"name":"a"}"#, &["metadata.foo"])));
+        check(r#"{"metadata":{"labels":{"a":null},"annotations":{}}}"#, Ok((r#"{"labels":{"a":""}}"#, &[])));
+        check(
+            r#"{"metadata":{"creationTimestamp":"2020-01-02T03:04:05.678901+02:00"}}"#,
+            Ok((r#"{"creationTimestamp":"2020-01-02T01:04:05Z"}"#, &[])),
+        );
+        check(
+            r#"{"metadata":{"ownerReferences":[{"kind":"K","x":1}]}}"#,
+            Ok((
+                r#"{"ownerReferences":[{"apiVersion":"","kind":"K","name":"","uid":""}]}"#,
+                &["metadata.ownerReferences[0].x"],
+            )),
+        );
+        check(
+            r#"{"metadata":{"name":true}}"#,
+            Err("cannot unmarshal bool into Go struct field ObjectMeta.metadata.name"),
+        );
+        check(r#"{"metadata":[]}"#, Err("cannot unmarshal array"));
+        check(r#"{"metadata":{"labels":{"a":1}}}"#, Err("of type string"));
+        check(r#"{"metadata":{"creationTimestamp":"yesterday"}}"#, Err("parsing time"));
+    }
+}

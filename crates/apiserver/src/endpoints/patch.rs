@@ -1,0 +1,179 @@
+//! Patch: an update whose new object is made from the current one.
+
+use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::json::{self, Map, Value};
+use allotment_machinery::object::metadata_str;
+use allotment_machinery::patch::json::{JsonPatch, JsonPatchDecodeError};
+use allotment_machinery::patch::merge;
+
+use super::options::{FieldValidation, WriteOptions};
+use super::store::{self, about};
+use super::update::{ATTEMPTS, Raced, replace, unshown};
+use super::{Call, Reply, create, decode};
+use crate::negotiation::{media_type, unsupported_media};
+use crate::registry::Row;
+use crate::status::{ApiError, Cause};
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
+const APPLY_YAML: &str = "application/apply-patch+yaml";
+const APPLY_CBOR: &str = "application/apply-patch+cbor";
+
+/// A kind of patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+}
+
+/// Answers a PATCH on an object or on a part of it.
+pub(super) async fn patch(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let Call { cx, row, .. } = call;
+    let patch_type = patch_type(call)?;
+    let options = WriteOptions::parse_patch(call.query)?;
+    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
+    for _ in 0..ATTEMPTS {
+        let current = store::get(cx, row, &key).await?;
+        let old = store::object_of(row, &current.body)?;
+        let object = patched(call, patch_type, old, options.field_validation)?;
+        match replace(cx, row, current, object, options).await {
+            Ok(body) => return Ok(Reply::Object { code: 200, body }),
+            Err(Raced::Again) => {}
+            Err(Raced::Failed(error)) => return Err(error),
+        }
+    }
+    let why = "the object has been modified; please apply your changes to the latest version and try again";
+    Err(ApiError::conflict(about(row, &key.name), why))
+}
+
+fn patch_type(call: &Call<'_>) -> Result<PatchType, ApiError> {
+    match media_type(call.content_type).as_str() {
+        JSON_PATCH => Ok(PatchType::Json),
+        MERGE_PATCH => Ok(PatchType::Merge),
+        STRATEGIC_PATCH if !call.row.kind.custom => Ok(PatchType::Strategic),
+        STRATEGIC_PATCH => Err(unsupported_media(&[JSON_PATCH, MERGE_PATCH].join(", "))),
+        APPLY_YAML | APPLY_CBOR => Err(ApiError::new(
+            415,
+            "UnsupportedMediaType",
+            "server-side apply is not supported by this server yet: use client-side apply (kubectl apply without \
+             --server-side), a merge patch or a JSON patch",
+        )),
+        _ => Err(ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details()),
+    }
+}
+
+/// What the patch in the body makes of `old`, brought into shape.
+fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldValidation) -> Result<Map, ApiError> {
+    let row = call.row;
+    let decoding = |error: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding patch: {error}"));
+    let parsed = json::parse_with_duplicates(&call.body).map_err(|error| decoding(&error))?;
+    let complaints = match patch_type {
+        PatchType::Json => Vec::new(),
+        _ => parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect(),
+    };
+    let patched = match patch_type {
+        PatchType::Json => apply_json(parsed.value, old)?,
+        PatchType::Merge | PatchType::Strategic => {
+            let Value::Object(patch) = parsed.value else {
+                return Err(decoding(&format_args!(
+                    "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                    parsed.value.type_name()
+                )));
+            };
+            if patch_type == PatchType::Merge {
+                merge::apply(Value::Object(old), Value::Object(patch))
+            } else {
+                Value::Object(apply_strategic(row, &old, &patch)?)
+            }
+        }
+    };
+    let Value::Object(mut object) = patched else {
+        return Err(invalid_result("the result of the patch is no object"));
+    };
+    check_unmoved(row, &mut object)?;
+    let complaints = decode::shape(row, &mut object, complaints).map_err(|error| invalid_result(&error.message))?;
+    match validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => complaints.into_iter().for_each(|text| call.cx.warn(text)),
+        FieldValidation::Strict if complaints.is_empty() => {}
+        FieldValidation::Strict => {
+            return Err(invalid_result(&format!("strict decoding error: {}", complaints.join(", "))));
+        }
+    }
+    check_name(&object, &call.cx.info.name)?;
+    create::check_path_namespace(row, &mut object, &call.cx.info.namespace)?;
+    Ok(object)
+}
+
+/// A patch cannot make another kind of an object.
+fn check_unmoved(row: &Row, object: &mut Map) -> Result<(), ApiError> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (row.api_version(), row.kind.kind.as_str());
+    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
+    if given_version != version || given_kind != kind {
+        let message = format!(
+            "a patch cannot change the type of an object: it is {version}, Kind={kind}, and would become \
+             {given_version}, Kind={given_kind}"
+        );
+        return Err(ApiError::bad_request(message));
+    }
+    Ok(())
+}
+
+fn check_name(object: &Map, path: &str) -> Result<(), ApiError> {
+    match metadata_str(object, "name").unwrap_or_default() {
+        "" => {
+            let message =
+                format!("the name of the object ({path} based on URL) was undeterminable: name must be provided");
+            Err(ApiError::bad_request(message))
+        }
+        name if name != path => {
+            let message = format!("the name of the object ({name}) does not match the name on the URL ({path})");
+            Err(ApiError::bad_request(message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 422: the patch applies, but what comes out is no object of the kind. The object is not shown, since the
+/// client may not be allowed to read it.
+fn invalid_result(why: &str) -> ApiError {
+    ApiError::invalid("", "", "", &[FieldError::invalid(&Path::new("patch"), unshown(), why)])
+}
+
+fn apply_json(patch: Value, old: Map) -> Result<Value, ApiError> {
+    let patch = JsonPatch::decode(patch).map_err(|error| match error {
+        JsonPatchDecodeError::TooMany(_) => ApiError::too_large(error),
+        JsonPatchDecodeError::NotAList(_) => ApiError::bad_request(error.to_string()),
+    })?;
+    patch.apply(Value::Object(old)).map_err(|error| {
+        // Kubernetes tells no more than that; which operation failed, and why, helps whoever wrote it.
+        let message = "the server rejected our request due to an error in our request";
+        let mut refused = ApiError::new(422, "Invalid", message).with_details();
+        let cause = Cause { message: error.to_string(), ..Cause::default() };
+        refused.details.get_or_insert_default().causes.push(cause);
+        refused
+    })
+}
+
+fn apply_strategic(row: &Row, old: &Map, patch: &Map) -> Result<Map, ApiError> {
+    match row.version().schema.strategic_merge(old, patch) {
+        Some(Ok(object)) => Ok(object),
+        Some(Err(error)) => Err(ApiError::bad_request(error.message)),
+        None => Err(unsupported_media(&[JSON_PATCH, MERGE_PATCH].join(", "))),
+    }
+}
+
+/// What a patch makes of a value that is not stored itself (a `Scale`).
+pub(super) fn apply_to_value(call: &Call<'_>, value: Value, patch: Value) -> Result<Value, ApiError> {
+    match patch_type(call)? {
+        PatchType::Json => match value {
+            Value::Object(map) => apply_json(patch, map),
+            other => Ok(other),
+        },
+        // A Scale has no lists, so that the two are the same.
+        PatchType::Merge | PatchType::Strategic => Ok(merge::apply(value, patch)),
+    }
+}

@@ -1,0 +1,321 @@
+//! What a reply shows: whole objects, tables, metadata alone; as JSON or YAML.
+
+use std::sync::Arc;
+
+use allotment_machinery::json;
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::object::{metadata_str, type_prefix};
+use allotment_store::Revision;
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::list::ListPage;
+use super::watch::{value_frame, whole_frame};
+use super::{Call, Reply, store, table};
+use crate::body::ResponseBody;
+use crate::negotiation::{Accept, Form, Media};
+use crate::registry::Row;
+use crate::status::ApiError;
+
+/// A rendered reply.
+pub(crate) struct Rendered {
+    pub(crate) code: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: ResponseBody,
+}
+
+/// Renders a reply as the client accepts it.
+pub(super) fn render(call: &Call<'_>, reply: Reply) -> Result<Rendered, ApiError> {
+    let accept = call.accept;
+    let content_type = accept.media.content_type();
+    let (code, body) = match reply {
+        Reply::Value { code, value } => (code, encoded(&value, accept)),
+        Reply::Object { code, body } => (code, object(call, &body)?),
+        Reply::List(page) => (200, list(call, &page)?),
+        Reply::Watch(frames) => (200, ResponseBody::stream(frames)),
+    };
+    Ok(Rendered { code, content_type, body })
+}
+
+/// Any value as the client accepts it.
+pub(crate) fn encoded(value: &Value, accept: Accept) -> ResponseBody {
+    match accept.media {
+        Media::Json if accept.pretty => ResponseBody::full(pretty(value)),
+        Media::Json => {
+            let mut bytes = value.to_vec();
+            bytes.push(b'\n');
+            ResponseBody::full(bytes)
+        }
+        Media::Yaml => ResponseBody::full(value.to_vec()),
+    }
+}
+
+/// JSON with one member a line.
+fn pretty(value: &Value) -> String {
+    let mut out = String::new();
+    pretty_into(value, 0, &mut out);
+    out.push('\n');
+    out
+}
+
+fn pretty_into(value: &Value, depth: usize, out: &mut String) {
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.extend(std::iter::repeat_n("  ", depth));
+    };
+    match value {
+        Value::Array(items) if !items.is_empty() => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                line(out, depth + 1);
+                pretty_into(item, depth + 1, out);
+            }
+            line(out, depth);
+            out.push(']');
+        }
+        Value::Object(map) if !map.is_empty() => {
+            out.push('{');
+            for (index, (key, member)) in map.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                line(out, depth + 1);
+                out.push_str(&Value::from(key).to_string());
+                out.push_str(": ");
+                pretty_into(member, depth + 1, out);
+            }
+            line(out, depth);
+            out.push('}');
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+fn wrong_form(call: &Call<'_>, list: bool) -> ApiError {
+    let kind = if list { &call.row.kind.list_kind } else { &call.row.kind.kind };
+    let group = if call.row.kind.group.is_empty() { "core" } else { &call.row.kind.group };
+    let message = if list {
+        format!("you requested PartialObjectMetadata, but the requested object is a list (*{group}.{kind})")
+    } else {
+        format!("you requested PartialObjectMetadataList, but the requested object is not a list (*{group}.{kind})")
+    };
+    ApiError::new(406, "NotAcceptable", message)
+}
+
+fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
+    let Call { row, accept, .. } = *call;
+    match accept.form {
+        Form::Whole if accept.media == Media::Json && !accept.pretty => {
+            let prefix = type_prefix(&row.api_version(), &row.kind.kind);
+            Ok(ResponseBody::pieces([Bytes::from(prefix), body.slice(1..), Bytes::from_static(b"\n")]))
+        }
+        Form::Whole => Ok(encoded(&whole(row, body)?, accept)),
+        Form::Partial { list: true } => Err(wrong_form(call, false)),
+        Form::Partial { list: false } => Ok(encoded(&partial(&parsed(body)?, accept.meta_version), accept)),
+        Form::Table => {
+            let shape = Shape::of(call, false)?;
+            let object = whole_map(row, body)?;
+            let version = metadata_str(&object, "resourceVersion").unwrap_or_default().to_owned();
+            let metadata = json!({ "resourceVersion": version });
+            let rows = vec![shape.table_row(row, &object)];
+            Ok(encoded(&table::table(accept.meta_version, metadata, Some(table::columns(row)), rows), accept))
+        }
+    }
+}
+
+fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
+    let Call { row, accept, .. } = *call;
+    let metadata = list_metadata(row, page);
+    let bodies = page.entries.iter().map(|entry| store::in_version(row, &entry.body));
+    match accept.form {
+        Form::Whole if accept.media == Media::Json && !accept.pretty => {
+            let bodies: Vec<Bytes> = bodies.collect::<Result<_, _>>()?;
+            Ok(ResponseBody::pieces(list_pieces(row, &metadata, bodies)))
+        }
+        Form::Whole => {
+            let items: Result<Vec<Value>, ApiError> = bodies.map(|body| item(row, &body?)).collect();
+            let (kind, version) = (row.kind.list_kind.as_str(), row.api_version());
+            Ok(encoded(&json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": (items?)}), accept))
+        }
+        Form::Partial { list: false } => Err(wrong_form(call, true)),
+        Form::Partial { list: true } => {
+            let items: Result<Vec<Value>, ApiError> =
+                bodies.map(|body| Ok(partial(&parsed(&body?)?, accept.meta_version))).collect();
+            let version = format!("meta.k8s.io/{}", accept.meta_version);
+            let list = json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": (items?)
+            });
+            Ok(encoded(&list, accept))
+        }
+        Form::Table => {
+            let shape = Shape::of(call, false)?;
+            let rows: Result<Vec<Value>, ApiError> =
+                bodies.map(|body| Ok(shape.table_row(row, &whole_map(row, &body?)?))).collect();
+            Ok(encoded(&table::table(accept.meta_version, metadata, Some(table::columns(row)), rows?), accept))
+        }
+    }
+}
+
+fn list_metadata(row: &Row, page: &ListPage) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion", page.revision.to_string());
+    // Lists of custom kinds always have the member, as in Kubernetes.
+    if row.kind.custom || !page.continue_token.is_empty() {
+        metadata.insert("continue", page.continue_token.as_str());
+    }
+    if let Some(remaining) = page.remaining.and_then(|count| i64::try_from(count).ok()) {
+        metadata.insert("remainingItemCount", remaining);
+    }
+    Value::Object(metadata)
+}
+
+/// The bytes of a list: what stands before the items, the items as they are stored, and the end.
+fn list_pieces(row: &Row, metadata: &Value, bodies: Vec<Bytes>) -> Vec<Bytes> {
+    let item_prefix = row.kind.custom.then(|| Bytes::from(type_prefix(&row.api_version(), &row.kind.kind)));
+    let mut head = type_prefix(&row.api_version(), &row.kind.list_kind);
+    head.extend_from_slice(b"\"metadata\":");
+    head.extend_from_slice(&metadata.to_vec());
+    head.extend_from_slice(b",\"items\":[");
+    let mut pieces = Vec::with_capacity(bodies.len() * 2 + 2);
+    pieces.push(Bytes::from(head));
+    for (index, body) in bodies.into_iter().enumerate() {
+        if index > 0 {
+            pieces.push(Bytes::from_static(b","));
+        }
+        match &item_prefix {
+            Some(prefix) => pieces.extend([prefix.clone(), body.slice(1..)]),
+            None => pieces.push(body),
+        }
+    }
+    pieces.push(Bytes::from_static(b"]}\n"));
+    pieces
+}
+
+fn parsed(body: &[u8]) -> Result<Map, ApiError> {
+    match json::parse(body) {
+        Ok(Value::Object(map)) => Ok(map),
+        _ => Err(ApiError::internal("a stored object cannot be read")),
+    }
+}
+
+fn whole_map(row: &Row, body: &[u8]) -> Result<Map, ApiError> {
+    let mut object = parsed(body)?;
+    object.insert("apiVersion", row.api_version());
+    object.insert("kind", row.kind.kind.as_str());
+    Ok(object)
+}
+
+fn whole(row: &Row, body: &[u8]) -> Result<Value, ApiError> {
+    whole_map(row, body).map(Value::Object)
+}
+
+/// An item of a list; those of built-in kinds do not repeat their type.
+fn item(row: &Row, body: &[u8]) -> Result<Value, ApiError> {
+    if row.kind.custom { whole(row, body) } else { parsed(body).map(Value::Object) }
+}
+
+fn partial(object: &Map, version: &str) -> Value {
+    let metadata = object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    let version = format!("meta.k8s.io/{version}");
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata})
+}
+
+/// What rows of a table show of their objects (`includeObject`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IncludeObject {
+    None,
+    Metadata,
+    Object,
+}
+
+/// The shape of the events of a watch and of the rows of a table.
+pub(super) struct Shape {
+    accept: Accept,
+    include: IncludeObject,
+    clock: Arc<dyn allotment_machinery::seams::Clock>,
+    /// Whether the columns of the table have been told; later events leave them out.
+    told_columns: bool,
+}
+
+impl Shape {
+    pub(super) fn of(call: &Call<'_>, watch: bool) -> Result<Self, ApiError> {
+        let include = match call.query.text("includeObject") {
+            "" | "Metadata" => IncludeObject::Metadata,
+            "None" => IncludeObject::None,
+            "Object" => IncludeObject::Object,
+            other => {
+                let message = format!("Invalid value: {other:?}: must be one of: None, Metadata, Object");
+                return Err(ApiError::bad_request(message));
+            }
+        };
+        if watch && matches!(call.accept.form, Form::Partial { list: true }) {
+            return Err(wrong_form(call, false));
+        }
+        let clock = Arc::clone(call.cx.server.clock());
+        Ok(Shape { accept: call.accept, include, clock, told_columns: false })
+    }
+
+    /// Whether events are whole objects in the version that is stored, so that all watchers share them.
+    pub(super) fn is_default(&self, row: &Row) -> bool {
+        self.accept.form == Form::Whole
+            && !store::needs_work(row)
+            && row.kind.versions.iter().filter(|version| version.served).count() == 1
+    }
+
+    /// The frame of an event.
+    pub(super) fn event(&mut self, row: &Row, kind: &str, body: &Bytes) -> Bytes {
+        // A stored object that cannot be read was refused when it was written; an empty frame ends nothing.
+        self.try_event(row, kind, body).unwrap_or_else(|error| value_frame("ERROR", &error.to_value()))
+    }
+
+    fn try_event(&mut self, row: &Row, kind: &str, body: &Bytes) -> Result<Bytes, ApiError> {
+        let body = store::in_version(row, body)?;
+        Ok(match self.accept.form {
+            Form::Whole => whole_frame(row, kind, &body),
+            Form::Partial { .. } => value_frame(kind, &partial(&parsed(&body)?, self.accept.meta_version)),
+            Form::Table => {
+                let object = whole_map(row, &body)?;
+                value_frame(kind, &self.event_table(row, &object))
+            }
+        })
+    }
+
+    fn event_table(&mut self, row: &Row, object: &Map) -> Value {
+        let columns = (!std::mem::replace(&mut self.told_columns, true)).then(|| table::columns(row));
+        let version = metadata_str(object, "resourceVersion").unwrap_or_default().to_owned();
+        let rows = vec![self.table_row(row, object)];
+        table::table(self.accept.meta_version, json!({ "resourceVersion": version }), columns, rows)
+    }
+
+    /// The frame that tells how far the watch has come.
+    pub(super) fn bookmark(&mut self, row: &Row, revision: Revision, ends_initial: bool) -> Bytes {
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion", revision.to_string());
+        if ends_initial {
+            metadata.insert("annotations", json!({"k8s.io/initial-events-end": "true"}));
+        }
+        let mut object = Map::new();
+        object.insert("apiVersion", row.api_version());
+        object.insert("kind", row.kind.kind.as_str());
+        object.insert("metadata", metadata);
+        let value = match self.accept.form {
+            Form::Whole => Value::Object(object),
+            Form::Partial { .. } => partial(&object, self.accept.meta_version),
+            Form::Table => self.event_table(row, &object),
+        };
+        value_frame("BOOKMARK", &value)
+    }
+
+    /// The row of an object.
+    pub(super) fn table_row(&self, row: &Row, object: &Map) -> Value {
+        let now: Timestamp = self.clock.now();
+        let mut table_row = Map::new();
+        table_row.insert("cells", table::cells(row, object, now));
+        let shown = match self.include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => partial(object, self.accept.meta_version),
+            IncludeObject::Object => Value::Object(object.clone()),
+        };
+        table_row.insert("object", shown);
+        Value::Object(table_row)
+    }
+}

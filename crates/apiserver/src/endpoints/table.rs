@@ -1,0 +1,62 @@
+//! Tables (`meta.k8s.io`, Table): what `kubectl get` shows.
+
+use allotment_machinery::json;
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::object::metadata_str;
+use jiff::Timestamp;
+
+use crate::builtin::since;
+use crate::registry::{Column, Row};
+use allotment_machinery::jsonpath::JsonPath;
+
+/// A table; `columns` are left out where the client has them already.
+pub(super) fn table(version: &str, metadata: Value, columns: Option<Value>, rows: Vec<Value>) -> Value {
+    let version = format!("meta.k8s.io/{version}");
+    let columns = columns.unwrap_or(Value::Null);
+    json!({
+        "kind": "Table", "apiVersion": version, "metadata": metadata, "columnDefinitions": columns, "rows": rows
+    })
+}
+
+/// The column definitions of a row of the registry.
+pub(super) fn columns(row: &Row) -> Value {
+    let columns = row.version().columns.iter().map(|column| {
+        json!({
+            "name": (column.name.as_str()), "type": (column.kind.as_str()), "format": (column.format.as_str()),
+            "description": (column.description.as_str()), "priority": (column.priority)
+        })
+    });
+    Value::Array(columns.collect())
+}
+
+/// The cells of an object, one for each column.
+pub(super) fn cells(row: &Row, object: &Map, now: Timestamp) -> Vec<Value> {
+    if let Some(cells) = row.kind.strategy.cells(object, now) {
+        return cells;
+    }
+    row.version().columns.iter().map(|column| cell(column, object, now)).collect()
+}
+
+fn cell(column: &Column, object: &Map, now: Timestamp) -> Value {
+    if column.format == "name" && column.json_path == ".metadata.name" {
+        return Value::from(metadata_str(object, "name").unwrap_or_default());
+    }
+    let Ok(path) = column.json_path.parse::<JsonPath>() else { return Value::Null };
+    let root = Value::Object(object.clone());
+    let found = path.find(&root);
+    match (column.kind.as_str(), found.as_slice()) {
+        (_, [] | [Value::Null]) => Value::Null,
+        ("integer", [Value::Number(number)]) if number.is_integer() => Value::Number(number.clone()),
+        ("number", [Value::Number(number)]) => Value::Number(number.clone()),
+        ("boolean", [Value::Bool(value)]) => Value::Bool(*value),
+        ("integer" | "number" | "boolean", _) => Value::Null,
+        ("date", [value]) => Value::from(since(Some(value), now).unwrap_or_else(|| "<invalid>".to_owned())),
+        ("date", _) => Value::Null,
+        (_, [Value::String(text)]) => Value::from(text.as_str()),
+        (_, many) => Value::from(many.iter().map(|value| plain(value)).collect::<Vec<_>>().join(" ")),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,259 @@
+//! Update: replaces an object, its status or another part of it, by compare-and-swap.
+
+use std::sync::Arc;
+
+use allotment_machinery::field::{FieldError, Path, ShownValue};
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::metadata as rules;
+use allotment_machinery::object::{metadata_mut, metadata_str};
+use allotment_store::{Entry, Expect};
+use bytes::Bytes;
+
+use super::admission::Admission;
+use super::options::WriteOptions;
+use super::store::{self, Refused, about};
+use super::{Call, Reply, create, decode, definitions, metadata};
+use crate::registry::{Operation, Row};
+use crate::server::{AdmissionOperation, Context};
+use crate::status::ApiError;
+
+/// How often a write that names no revision is tried again when somebody else was faster.
+pub(super) const ATTEMPTS: usize = 10;
+
+/// What a conflict says.
+const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Answers a PUT on an object or on a part of it.
+pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
+    let Call { cx, row, .. } = call;
+    let options = WriteOptions::parse(call.query, "UpdateOptions")?;
+    let mut object = decode::object(cx, row, call.body_media()?, &call.body, options.field_validation)?;
+    check_names(cx, row, &mut object)?;
+    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
+    for _ in 0..ATTEMPTS {
+        let Some(current) = store::find(cx, &key).await? else {
+            if row.kind.strategy.creates_on_update() && cx.info.subresource.is_empty() {
+                if let Some(metadata) = metadata_mut(&mut object) {
+                    metadata.remove("resourceVersion");
+                }
+                let body = create::store_new(cx, row, object, options.dry_run).await?;
+                return Ok(Reply::Object { code: 201, body });
+            }
+            return Err(ApiError::not_found(about(row, &key.name)));
+        };
+        check_uid(row, &object, &current)?;
+        match replace(cx, row, current, object.clone(), options).await {
+            Ok(body) => return Ok(Reply::Object { code: 200, body }),
+            Err(Raced::Again) => {}
+            Err(Raced::Failed(error)) => return Err(error),
+        }
+    }
+    Err(ApiError::conflict(about(row, &key.name), MODIFIED))
+}
+
+fn check_names(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
+    let path = &cx.info.name;
+    match metadata_str(object, "name").unwrap_or_default() {
+        "" => {
+            let message =
+                format!("the name of the object ({path} based on URL) was undeterminable: name must be provided");
+            Err(ApiError::bad_request(message))
+        }
+        name if name != path => {
+            let message = format!("the name of the object ({name}) does not match the name on the URL ({path})");
+            Err(ApiError::bad_request(message))
+        }
+        _ => create::check_path_namespace(row, object, &cx.info.namespace),
+    }
+}
+
+/// A UID in the body of a PUT is a precondition.
+fn check_uid(row: &Row, object: &Map, current: &Entry) -> Result<(), ApiError> {
+    let Some(uid) = metadata_str(object, "uid") else { return Ok(()) };
+    let stored = allotment_machinery::json::parse(&current.body).ok();
+    let have = stored.as_ref().and_then(|stored| stored.at(&["metadata", "uid"])).and_then(Value::as_str);
+    match have {
+        Some(have) if have != uid => {
+            let place = if row.kind.group.is_empty() || !row.kind.custom {
+                row.kind.plural.clone()
+            } else {
+                format!("{}/{}", row.kind.group, row.kind.plural)
+            };
+            let namespace =
+                if current.namespace.is_empty() { String::new() } else { format!("{}/", current.namespace) };
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{place}/{namespace}{}, ResourceVersion: 0, \
+                 AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {have}",
+                current.name
+            );
+            Err(ApiError::conflict(about(row, &current.name), &why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a replacement did not happen.
+pub(super) enum Raced {
+    /// Somebody else was faster, and the client named no revision: try again on the newest state.
+    Again,
+    /// It cannot be done.
+    Failed(ApiError),
+}
+
+impl From<ApiError> for Raced {
+    fn from(error: ApiError) -> Self {
+        Raced::Failed(error)
+    }
+}
+
+/// Puts `object` in the place of `current`; returns the stored form afterwards.
+pub(super) async fn replace(
+    cx: &Context,
+    row: &Row,
+    current: Arc<Entry>,
+    mut object: Map,
+    options: WriteOptions,
+) -> Result<Bytes, Raced> {
+    let conditional = check_revision(row, &mut object, &current)?;
+    let old = store::object_of(row, &current.body)?;
+    let object = prepared(cx, row, &old, object, &current, options).await?;
+    write(cx, row, &current, object, options.dry_run).await.map_err(|error| match error {
+        Raced::Again if conditional => Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED)),
+        other => other,
+    })
+}
+
+/// Checks the revision that the writer expects and sets the current one; whether the writer named one.
+fn check_revision(row: &Row, object: &mut Map, current: &Entry) -> Result<bool, ApiError> {
+    let given = metadata_str(object, "resourceVersion").unwrap_or_default().to_owned();
+    let expected: u64 = match given.as_str() {
+        "" => 0,
+        text => text
+            .parse()
+            .map_err(|_| ApiError::new(500, "", format!("strconv.ParseUint: parsing {text:?}: invalid syntax")))?,
+    };
+    if expected == 0 && !row.kind.strategy.updates_unconditionally() {
+        let at = Path::new("metadata").child("resourceVersion");
+        let error = FieldError::invalid(&at, 0_i64, "must be specified for an update");
+        return Err(ApiError::invalid(&row.kind.group, &row.kind.plural, &current.name, &[error]));
+    }
+    if expected != 0 && expected != current.revision.0 {
+        return Err(ApiError::conflict(about(row, &current.name), MODIFIED));
+    }
+    if let Some(metadata) = metadata_mut(object) {
+        metadata.insert("resourceVersion", current.revision.to_string());
+    }
+    Ok(expected != 0)
+}
+
+/// Runs everything that makes of what the client sent the object that is written.
+async fn prepared(
+    cx: &Context,
+    row: &Row,
+    old: &Map,
+    mut object: Map,
+    current: &Entry,
+    options: WriteOptions,
+) -> Result<Map, ApiError> {
+    let subresource = cx.info.subresource.as_str();
+    let empty = Map::new();
+    let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    if let Some(metadata) = metadata_mut(&mut object) {
+        metadata::keep_from_old(metadata, old_metadata);
+    }
+    if subresource == "status" {
+        object = with_status_of(old, object);
+    }
+    let operation = AdmissionOperation::Update;
+    let (namespace, name) = (&*current.namespace, &*current.name);
+    let admission = Admission { cx, row, operation, namespace, name, dry_run: options.dry_run };
+    let mut object = admission.mutate(object, Some(old)).await?;
+    let operation = Operation::Update { old, subresource };
+    row.kind.strategy.prepare(operation, &mut object);
+    count_generation(row, subresource, old, &mut object);
+    validate(row, operation, old, &object, name)?;
+    for text in row.kind.strategy.warnings(operation, &object) {
+        cx.warn(text);
+    }
+    row.kind.strategy.canonicalise(&mut object);
+    let mut object = admission.validate(object, Some(old)).await?;
+    definitions::before_write(cx, row, &mut object);
+    Ok(object)
+}
+
+/// `/status` takes the status and nothing else.
+fn with_status_of(old: &Map, mut new: Map) -> Map {
+    let mut object = old.clone();
+    match new.remove("status") {
+        Some(status) => object.insert("status", status),
+        None => object.remove("status"),
+    };
+    object
+}
+
+/// Counts a change of what is neither metadata nor status.
+fn count_generation(row: &Row, subresource: &str, old: &Map, new: &mut Map) {
+    if !row.kind.strategy.counts_generation() || subresource == "status" {
+        return;
+    }
+    let counts_status = row.kind.custom && !row.version().subresources.status;
+    let counted = |key: &str| key != "metadata" && (counts_status || key != "status");
+    let desired = |object: &Map| -> Vec<(String, Value)> {
+        object.iter().filter(|(key, _)| counted(key)).map(|(key, value)| (key.to_owned(), value.clone())).collect()
+    };
+    if desired(old) == desired(new) {
+        return;
+    }
+    if let Some(metadata) = metadata_mut(new) {
+        let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
+        metadata.insert("generation", generation + 1);
+    }
+}
+
+fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &str) -> Result<(), ApiError> {
+    let empty = Map::new();
+    let metadata =
+        |object: &'_ Map| -> Map { object.get("metadata").and_then(Value::as_object).unwrap_or(&empty).clone() };
+    let (old_metadata, new_metadata) = (metadata(old), metadata(new));
+    let mut errors = rules::validate_update(&new_metadata, &old_metadata);
+    // Kubernetes checks metadata twice on updates, once for all kinds and once for each, and lists both.
+    errors.extend(errors.clone());
+    errors.extend(row.version().schema.validate(Some(old), new));
+    errors.extend(row.kind.strategy.validate(operation, new));
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&row.kind.group, &row.kind.kind, name, &errors)) }
+}
+
+/// Whether nothing holds the object back any more whose deletion has begun.
+fn is_emptied(row: &Row, object: &Map) -> bool {
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    let deleting = metadata.is_some_and(|metadata| metadata.contains_key("deletionTimestamp"));
+    let finalizers = metadata.and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
+    deleting && finalizers.unwrap_or_default().is_empty() && !row.kind.strategy.holds_deletion(object)
+}
+
+async fn write(cx: &Context, row: &Row, current: &Entry, object: Map, dry_run: bool) -> Result<Bytes, Raced> {
+    let encoded = store::encode(row, &object)?;
+    let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
+    let emptied = is_emptied(row, &object);
+    if dry_run || (unchanged == current.body && !emptied) {
+        return Ok(unchanged);
+    }
+    let key = current.key(&cx.tenant.tenant);
+    let written = if emptied {
+        // The last finalizer is gone: the object goes with it, and the client sees its last state at
+        // the old revision, as in Kubernetes.
+        store::delete(cx, key, current.revision).await.map(|()| unchanged)
+    } else {
+        let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await;
+        entry.map(|entry| entry.body.clone())
+    };
+    written.map_err(|refused| match refused {
+        Refused::Conflict(_) => Raced::Again,
+        Refused::Failed(error) => Raced::Failed(error),
+    })
+}
+
+/// A value as an error shows it, without what it holds.
+pub(super) fn unshown() -> ShownValue {
+    ShownValue::raw("\"(not shown)\"")
+}

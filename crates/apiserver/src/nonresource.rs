@@ -1,0 +1,175 @@
+//! Paths that are not about objects: discovery, version, health, OpenAPI, metrics.
+
+use allotment_machinery::json;
+use allotment_machinery::json::Value;
+use http::header::{self, HeaderValue};
+use http::request::Parts;
+use http::{Method, Response};
+
+use crate::auth;
+use crate::body::ResponseBody;
+use crate::discovery;
+use crate::endpoints::render::encoded;
+use crate::health;
+use crate::negotiation::{self, Accept};
+use crate::openapi;
+use crate::query::Query;
+use crate::server::Context;
+use crate::service::{plain_not_found, response, status_response, text};
+use crate::status::ApiError;
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Answers a request to a path that is not about objects.
+pub(crate) async fn answer(cx: &Context, parts: &Parts, query: &Query) -> Response<ResponseBody> {
+    let path = cx.info.path.trim_matches('/').to_owned();
+    let segments: Vec<&str> = path.split('/').collect();
+    let known = match segments.as_slice() {
+        ["healthz" | "livez" | "readyz", ..] => Some(health::answer(cx, &segments, query).await),
+        ["metrics"] => Some(metrics(cx).await),
+        [".well-known" | "openid", ..] => {
+            let document = auth::openid_document(&cx.tenant, &cx.info.path);
+            document.map(|document| response(200, document.content_type, ResponseBody::full(document.body)))
+        }
+        ["openapi", rest @ ..] => openapi::answer(cx, parts, rest),
+        _ => None,
+    };
+    if let Some(response) = known {
+        return read_only(parts, response);
+    }
+    match document(cx, parts, &segments) {
+        Ok(Some(response)) => response,
+        Ok(None) => plain_not_found(),
+        Err(error) => status_response(&error, Accept::default()),
+    }
+}
+
+/// These paths are only read.
+fn read_only(parts: &Parts, response: Response<ResponseBody>) -> Response<ResponseBody> {
+    if matches!(parts.method, Method::GET | Method::HEAD) {
+        response
+    } else {
+        status_response(&ApiError::method_not_allowed(), Accept::default())
+    }
+}
+
+/// A document of discovery, or the version.
+fn document(cx: &Context, parts: &Parts, segments: &[&str]) -> Result<Option<Response<ResponseBody>>, ApiError> {
+    let registry = cx.tenant.registry();
+    let accept_header = text(&parts.headers, &header::ACCEPT);
+    // A DELETE, say, of a document that is there is refused; kube-apiserver answers a PUT of some of
+    // them like a GET, and so do we.
+    let refused = !matches!(parts.method, Method::GET | Method::HEAD | Method::PUT);
+    let not_put = parts.method == Method::PUT;
+    let value = match segments {
+        ["api" | "apis"] if !refused && discovery::wants_aggregated(accept_header)? => {
+            let value = discovery::aggregated(&registry, segments == ["api"]);
+            return Ok(Some(with_etag(parts, &value)));
+        }
+        ["api"] => Some(discovery::api_versions(server_address(cx))),
+        ["apis"] => Some(discovery::api_group_list(&registry)),
+        ["apis", group] => discovery::api_group(&registry, group),
+        ["api", version] => Some(resource_list(cx, "", version)?),
+        ["apis", group, version] if registry.has_group(group) => Some(resource_list(cx, group, version)?),
+        ["version"] if not_put => return Err(ApiError::method_not_allowed()),
+        ["version"] => Some(version(&cx.tenant.version)),
+        [""] => Some(paths(cx)),
+        _ => None,
+    };
+    let Some(value) = value else { return Ok(None) };
+    if refused {
+        return Err(ApiError::method_not_allowed());
+    }
+    let accept = negotiation::accept(accept_header, false)?;
+    Ok(Some(response(200, accept.media.content_type(), encoded(&value, accept))))
+}
+
+fn resource_list(cx: &Context, group: &str, version: &str) -> Result<Value, ApiError> {
+    let list = discovery::api_resource_list(&cx.tenant.registry(), group, version);
+    list.ok_or_else(ApiError::unknown_resource)
+}
+
+/// Host and port of the tenant's URL.
+fn server_address(cx: &Context) -> &str {
+    let url = cx.tenant.server_url.as_str();
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    host.split('/').next().unwrap_or_default()
+}
+
+/// The aggregated document; 304 without a body to those who have it already.
+fn with_etag(parts: &Parts, value: &Value) -> Response<ResponseBody> {
+    let body = value.to_vec();
+    let etag = format!("\"{:016X}\"", discovery::fnv1a(&body));
+    let has_it = text(&parts.headers, &header::IF_NONE_MATCH)
+        .is_some_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag));
+    let mut answer = response(200, discovery::AGGREGATED, ResponseBody::full(body));
+    if has_it {
+        answer = response(304, discovery::AGGREGATED, ResponseBody::empty());
+        answer.headers_mut().remove(header::CONTENT_TYPE);
+    }
+    let headers = answer.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&etag) {
+        headers.insert(header::ETAG, value);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    answer
+}
+
+/// `/version` (`k8s.io/apimachinery/pkg/version.Info`).
+fn version(version: &str) -> Value {
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let platform = format!("{}/{}", std::env::consts::OS, go_architecture());
+    json!({
+        "major": major, "minor": minor, "gitVersion": (format!("v{version}")), "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "rustc", "platform": platform
+    })
+}
+
+/// The architecture as Go calls it, which clients expect.
+fn go_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// `/`: the paths there are.
+fn paths(cx: &Context) -> Value {
+    let registry = cx.tenant.registry();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for kind in registry.kinds().filter(|kind| !kind.group.is_empty()) {
+        paths.push(format!("/apis/{}", kind.group));
+        let served = kind.versions.iter().filter(|version| version.served);
+        paths.extend(served.map(|version| format!("/apis/{}/{}", kind.group, version.name)));
+    }
+    paths.sort();
+    paths.dedup();
+    json!({ "paths": (paths.into_iter().map(Value::from).collect::<Vec<_>>()) })
+}
+
+async fn metrics(cx: &Context) -> Response<ResponseBody> {
+    let revision = cx.server.store().revision().await.unwrap_or_default();
+    let text = cx.server.metrics().text(cx.server.tenants().len(), revision.0);
+    response(200, "text/plain; version=0.0.4; charset=utf-8", ResponseBody::full(text))
+}
+
+/// Plain text.
+pub(crate) fn plain(code: u16, text: impl Into<String>) -> Response<ResponseBody> {
+    response(code, PLAIN, ResponseBody::full(text.into()))
+}

@@ -1,0 +1,316 @@
+//! The way of a request: tenant, authentication, impersonation, authorization, body, handler, reply.
+//!
+//! # Guarantees
+//! - Every answer is a well-formed reply; errors are a `Status`, unknown paths plain text.
+//! - A request runs as a task of its own: whoever drops its future does not cancel a write half-way.
+//! - A panic ends its request with 500, not the server.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use allotment_store::Tenant;
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::auth::{self, Attributes, Decision, UserInfo};
+use crate::body::ResponseBody;
+use crate::endpoints::render::{Rendered, encoded};
+use crate::endpoints::{self, Call};
+use crate::negotiation::{self, Accept, Media};
+use crate::nonresource;
+use crate::query::Query;
+use crate::request::RequestInfo;
+use crate::server::{ApiServer, Context, TenantState};
+use crate::status::ApiError;
+
+/// The largest body of a request, in bytes, as in Kubernetes.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Replies that are longer are compressed for clients that accept it, as in Kubernetes.
+const GZIP_THRESHOLD: usize = 128 * 1024;
+/// The most bytes of all warnings of a reply together: header sections are bounded everywhere.
+const WARNINGS_LIMIT: usize = 4 * 1024;
+/// The prefix of the paths of a tenant.
+const TENANT_PREFIX: &str = "/clusters/";
+
+/// The tenant that a connection is bound to, in the extensions of its requests: it needs no path prefix,
+/// and no prefix leads out of it.
+#[derive(Clone, Debug)]
+pub struct ConnectionTenant(pub Tenant);
+
+/// The API as a tower service. Callers within the process put a [`UserInfo`] into the extensions of a
+/// request and are believed; no header is.
+#[derive(Clone, Debug)]
+pub struct ApiService {
+    server: ApiServer,
+}
+
+impl ApiService {
+    /// The API of a server.
+    pub fn new(server: ApiServer) -> Self {
+        ApiService { server }
+    }
+}
+
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
+
+impl<B> tower::Service<Request<B>> for ApiService
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, _cx: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture {
+        let server = self.server.clone();
+        let running = self.server.tasks().spawn(async move { serve(&server, request).await });
+        let server = self.server.clone();
+        Box::pin(async move {
+            Ok(running.await.unwrap_or_else(|error| {
+                if error.is_panic() {
+                    server.metrics().panicked();
+                    tracing::error!("a request panicked; it was answered with 500");
+                }
+                status_response(&ApiError::internal("the request could not be handled"), Accept::default())
+            }))
+        })
+    }
+}
+
+/// Answers one request.
+async fn serve<B>(server: &ApiServer, request: Request<B>) -> Response<ResponseBody>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let _running = server.metrics().begin();
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let Some((tenant, path)) = tenant_of(&parts) else { return finish(server, &parts, plain_not_found()) };
+    let info = RequestInfo::parse(&parts.method, path, &query);
+    let verb = info.verb;
+    let response = match server.tenant(&tenant) {
+        None => plain_not_found(),
+        Some(state) => within(server, state, &parts, info, &query, body).await,
+    };
+    server.metrics().answered(verb, response.status().as_u16());
+    finish(server, &parts, response)
+}
+
+/// The tenant that a request is for, and its path there; `None` where the path leads out of the tenant
+/// that the connection is bound to.
+fn tenant_of(parts: &Parts) -> Option<(Tenant, &str)> {
+    let path = parts.uri.path();
+    let bound = parts.extensions.get::<ConnectionTenant>();
+    let Some(rest) = path.strip_prefix(TENANT_PREFIX) else {
+        return Some((bound.map_or_else(Tenant::platform, |bound| bound.0.clone()), path));
+    };
+    let (id, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
+    let tenant = Tenant::logical(id);
+    // The platform's own key space has no id, so that none leads there.
+    if tenant.is_platform() || bound.is_some_and(|bound| bound.0 != tenant) {
+        return None;
+    }
+    Some((tenant, path))
+}
+
+async fn within<B>(
+    server: &ApiServer,
+    tenant: Arc<TenantState>,
+    parts: &Parts,
+    info: RequestInfo,
+    query: &Query,
+    body: B,
+) -> Response<ResponseBody>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let user = match identify(server, &tenant, parts, &info).await {
+        Ok(user) => user,
+        Err(error) => return status_response(&error, Accept::default()),
+    };
+    let cx = Context::new(server.clone(), tenant, user, info);
+    let mut response = if cx.info.is_resource {
+        match resource(&cx, parts, query, body).await {
+            Ok(response) => response,
+            Err(Failed::Plain) => plain_not_found(),
+            Err(Failed::Status(error)) => status_response(&error, errors_accept(parts)),
+        }
+    } else {
+        nonresource::answer(&cx, parts, query).await
+    };
+    add_warnings(response.headers_mut(), cx.take_warnings());
+    response
+}
+
+/// Who asks, and that they may.
+async fn identify(
+    server: &ApiServer,
+    tenant: &TenantState,
+    parts: &Parts,
+    info: &RequestInfo,
+) -> Result<UserInfo, ApiError> {
+    let known = match parts.extensions.get::<UserInfo>() {
+        Some(user) => user.clone(),
+        None => auth::authenticate(server, tenant, parts).await?.ok_or_else(ApiError::unauthorized)?,
+    };
+    let user = auth::impersonate(server, tenant, known, parts).await?;
+    let attributes = Attributes { user: &user, request: info };
+    match auth::authorize(server, tenant, &attributes).await {
+        Decision::Allow { .. } => Ok(user),
+        Decision::NoOpinion { reason } => Err(auth::forbidden(&attributes, &reason)),
+    }
+}
+
+/// Why a request to a resource has no ordinary answer.
+enum Failed {
+    /// There is nothing at all at that path.
+    Plain,
+    /// Anything else.
+    Status(ApiError),
+}
+
+impl From<ApiError> for Failed {
+    fn from(error: ApiError) -> Self {
+        Failed::Status(error)
+    }
+}
+
+async fn resource<B>(cx: &Context, parts: &Parts, query: &Query, body: B) -> Result<Response<ResponseBody>, Failed>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let registry = cx.tenant.registry();
+    let info = &cx.info;
+    let Some(row) = registry.find(&info.group, &info.version, &info.resource) else {
+        let known = registry.has_group(&info.group);
+        return Err(if known { ApiError::unknown_resource().into() } else { Failed::Plain });
+    };
+    // HEAD is no verb of the API, and methods that nobody knows are none either.
+    if matches!(parts.method.as_str(), "HEAD" | "OPTIONS") || info.verb.is_empty() {
+        return Err(ApiError::method_not_allowed().into());
+    }
+    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), info.verb == "watch")?;
+    let accept = Accept { pretty: accept.pretty || query.flag("pretty"), ..accept };
+    let body = read_body(parts, body).await?;
+    let content_type = text(&parts.headers, &header::CONTENT_TYPE);
+    let call = Call { cx, row: &row, query, accept, content_type, body };
+    let Rendered { code, content_type, body } = endpoints::answer(&call).await?;
+    Ok(response(code, content_type, body))
+}
+
+/// Reads a body, within bounds of size and time.
+async fn read_body<B>(parts: &Parts, body: B) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let too_large = || ApiError::too_large(format_args!("limit is {BODY_LIMIT}"));
+    let announced = text(&parts.headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > BODY_LIMIT as u64) {
+        return Err(too_large());
+    }
+    let limited = Limited::new(body, BODY_LIMIT);
+    match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(ApiError::bad_request("the body of the request ended early")),
+        Err(_) => Err(ApiError::new(408, "Timeout", "the body of the request took too long")),
+    }
+}
+
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Errors come as YAML to those who asked for YAML, else as JSON.
+fn errors_accept(parts: &Parts) -> Accept {
+    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), false);
+    let media = accept.map_or(Media::Json, |accept| accept.media);
+    Accept { media, ..Accept::default() }
+}
+
+/// A reply with a body.
+pub(crate) fn response(code: u16, content_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// An error as a reply.
+pub(crate) fn status_response(error: &ApiError, accept: Accept) -> Response<ResponseBody> {
+    let mut response = response(error.code, accept.media.content_type(), encoded(&error.to_value(), accept));
+    let retry = error.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if retry > 0 {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry));
+    }
+    if error.code == 401 {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+/// What is answered where there is nothing.
+pub(crate) fn plain_not_found() -> Response<ResponseBody> {
+    response(404, "text/plain; charset=utf-8", ResponseBody::full("404 page not found\n"))
+}
+
+/// `Warning: 299 - "…"` (RFC 7234, section 5.5), as many as fit.
+fn add_warnings(headers: &mut HeaderMap, warnings: Vec<String>) {
+    let mut left = WARNINGS_LIMIT;
+    for warning in warnings {
+        let mut quoted = String::from("299 - \"");
+        for character in warning.chars().filter(|character| !character.is_control()) {
+            if matches!(character, '"' | '\\') {
+                quoted.push('\\');
+            }
+            quoted.push(character);
+        }
+        quoted.push('"');
+        let Some(rest) = left.checked_sub(quoted.len()) else { return };
+        left = rest;
+        if let Ok(value) = HeaderValue::from_bytes(quoted.as_bytes()) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}
+
+/// What every reply has; compression where it is wanted.
+fn finish(server: &ApiServer, parts: &Parts, response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let (mut head, mut body) = response.into_parts();
+    let headers = &mut head.headers;
+    if let Ok(id) = HeaderValue::from_str(&server.entropy().uid()) {
+        headers.insert(HeaderName::from_static("audit-id"), id);
+    }
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let accepts_gzip = text(&parts.headers, &header::ACCEPT_ENCODING).is_some_and(|accepted| {
+        accepted.split(',').any(|one| one.split(';').next().unwrap_or_default().trim() == "gzip")
+    });
+    if accepts_gzip && body.len().is_some_and(|len| len > GZIP_THRESHOLD) {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        body = body.gzip();
+    }
+    Response::from_parts(head, body)
+}
