@@ -11,32 +11,38 @@
 //! one compare-and-swap of the Cluster, a request's one Cluster is settled by creating its Grant, so
 //! any number of schedulers never exceed room and never bind a request twice.
 
+mod aggregate;
+mod cluster;
+mod conditions;
+mod expressions;
+mod findings;
+mod namespaces;
 mod plan;
+mod prefixes;
+mod queue;
+mod request;
+mod select;
 mod snapshot;
+mod status;
+mod versions;
 
+pub use aggregate::{Aggregated, Contradiction, Demand, aggregate};
+pub use cluster::{decide_cluster, end_quarantine, quarantined};
+pub use conditions::{Said, find as find_condition};
+pub use expressions::{Constancy, Equivalences, Expression, written};
+pub use findings::MAX_FINDINGS;
+pub use namespaces::selects;
 pub use plan::{ClusterPlan, ConfirmAbsent, Plan};
-pub use snapshot::{Due, Object, ObjectKind, Snapshot};
+pub use prefixes::{is_canonical, is_well_formed};
+pub use request::{decide_request, tenant_of};
+pub use select::{Placement, Refusal};
+pub use snapshot::{
+    DEFAULT_PROVISIONING_DEADLINE_SECS, Due, MAX_TENANT_RECORDS, Object, ObjectKind, Snapshot, is_provisioned,
+    live_tenants,
+};
+pub use versions::{Chosen, Offer, Version};
 
 use allotment_machinery::seams::Entropy;
-use k8s_openapi::jiff::Timestamp;
-
-use crate::write::ObjectKey;
-
-/// The next write for a ClusterRequest. `proposals` gives random texts, a letter and nine of a
-/// vowel-free alphabet ([`proposals`]), for prefixes and names of Clusters.
-pub fn decide_request(
-    _snapshot: &Snapshot,
-    _request: &ObjectKey,
-    _now: Timestamp,
-    _proposals: &mut dyn Iterator<Item = String>,
-) -> Plan {
-    Plan::Done { again: None }
-}
-
-/// The next write for a Cluster.
-pub fn decide_cluster(_snapshot: &Snapshot, _cluster: &ObjectKey, _now: Timestamp) -> ClusterPlan {
-    ClusterPlan::Done { again: None }
-}
 
 /// Random texts for [`decide_request`], without end.
 pub fn proposals(entropy: &dyn Entropy) -> impl Iterator<Item = String> {

@@ -1,0 +1,253 @@
+//! One Cluster: what it follows its Purposes in, when it goes, and what its status says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allotment_api::names;
+use allotment_api::reasons::{ClusterConditionReason, ConditionType};
+use allotment_api::requests::{Cluster, ClusterStatus, DeletionPolicy, PurposeSpec};
+use allotment_machinery::duration::Duration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::aggregate::{DEFAULT_IDLE_GRACE, retention};
+use super::conditions::{Said, find, is_true, whole_seconds};
+use super::plan::{ClusterPlan, ConfirmAbsent};
+use super::request::{add_finalizer, annotate, ceilings, is_forced, release_write, remove_finalizer, to_value};
+use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
+use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+
+/// How many users a message names before it counts the rest.
+const MOST_NAMED: usize = 10;
+
+/// The next write for a Cluster.
+pub fn decide_cluster(snapshot: &Snapshot, key: &ObjectKey, now: Timestamp) -> ClusterPlan {
+    let Some(cluster) = snapshot.clusters.get(key) else { return ClusterPlan::Done { again: None } };
+    if let Some(plan) = release_orphan(snapshot, cluster) {
+        return plan;
+    }
+    let users = users(snapshot, cluster);
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return decide_deletion(snapshot, cluster, &users, now);
+    }
+    if let Some(write) = add_finalizer(Kind::Cluster, &cluster.metadata, names::CLUSTER_FINALIZER) {
+        return ClusterPlan::AddFinalizer(write);
+    }
+    if let Some(write) = follow_purposes(snapshot, cluster) {
+        return ClusterPlan::FollowPurposes(write);
+    }
+    match decide_idle(cluster, users.is_empty(), now) {
+        ClusterPlan::Done { again } => write_status(snapshot, cluster, &users, now, again),
+        plan => plan,
+    }
+}
+
+/// Drops the entries of released tenants whose prefixes no name begins with any more. `free` holds the
+/// prefixes of which this was observed inside the Cluster. A dedicated Cluster keeps its entry for ever.
+pub fn end_quarantine(cluster: &Cluster, free: &BTreeSet<String>) -> Option<Write> {
+    let kept: Vec<_> = cluster
+        .spec
+        .tenants
+        .iter()
+        .filter(|tenant| !tenant.released || cluster.spec.dedicated != Some(false) || !free.contains(&tenant.prefix))
+        .collect();
+    (kept.len() < cluster.spec.tenants.len()).then(|| Write::Patch {
+        kind: Kind::Cluster,
+        key: ObjectKey::of(&cluster.metadata),
+        patch: json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": kept } }),
+    })
+}
+
+/// The prefixes of released tenants, to be looked for inside the Cluster.
+pub fn quarantined(cluster: &Cluster) -> BTreeSet<String> {
+    let released = cluster.spec.tenants.iter().filter(|tenant| tenant.released);
+    released.filter(|_| cluster.spec.dedicated == Some(false)).map(|tenant| tenant.prefix.clone()).collect()
+}
+
+/// A tenant whose request and Grant are both gone gives its room back.
+fn release_orphan(snapshot: &Snapshot, cluster: &Cluster) -> Option<ClusterPlan> {
+    let orphan = cluster.spec.tenants.iter().filter(|tenant| !tenant.released).find(|tenant| {
+        let key = tenant_key(tenant);
+        let uid = Some(tenant.request_uid.as_str());
+        let request = snapshot.requests.get(&key).is_some_and(|request| request.metadata.uid.as_deref() == uid);
+        let grant = snapshot.grants.get(&key).is_some_and(|grant| grant.spec.request_uid == tenant.request_uid);
+        !request && !grant
+    })?;
+    Some(ClusterPlan::ReleaseOrphan {
+        confirm: ConfirmAbsent { request: tenant_key(orphan), uid: orphan.request_uid.clone() },
+        write: release_write(cluster, &orphan.request_uid)?,
+    })
+}
+
+/// Who uses a Cluster: `namespace/name` of each tenant and of each live access.
+fn users(snapshot: &Snapshot, cluster: &Cluster) -> BTreeSet<String> {
+    let tenants = cluster.spec.tenants.iter().filter(|tenant| !tenant.released);
+    let tenants = tenants.map(|tenant| format!("ClusterRequest {}", tenant_key(tenant)));
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let access = snapshot.live_access.get(uid).into_iter().flatten();
+    tenants.chain(access.map(|key| format!("AccessRequest {key}"))).collect()
+}
+
+fn decide_deletion(snapshot: &Snapshot, cluster: &Cluster, users: &BTreeSet<String>, now: Timestamp) -> ClusterPlan {
+    if (users.is_empty() || is_forced(&cluster.metadata))
+        && let Some(write) = remove_finalizer(Kind::Cluster, &cluster.metadata, names::CLUSTER_FINALIZER)
+    {
+        return ClusterPlan::RemoveFinalizer(write);
+    }
+    write_status(snapshot, cluster, users, now, None)
+}
+
+/// `deletionPolicy`, `idleGrace` and `ceilings` follow the Purposes. Of a Cluster written by hand only
+/// the ceilings do: it has no policy and never goes by itself. While a Purpose is missing, the policy
+/// stays as it was, since nobody knows what that Purpose said.
+fn follow_purposes(snapshot: &Snapshot, cluster: &Cluster) -> Option<Write> {
+    let spec = &cluster.spec;
+    let purposes: Option<Vec<&PurposeSpec>> = spec.purposes.iter().map(|name| snapshot.purpose(name)).collect();
+    let mut new = spec.clone();
+    new.ceilings = ceilings(snapshot, &spec.purposes, &spec.ceilings);
+    if let Some(purposes) = purposes.filter(|purposes| spec.deletion_policy.is_some() && !purposes.is_empty()) {
+        let (policy, grace) = retention(purposes.into_iter());
+        (new.deletion_policy, new.idle_grace) = (Some(policy), Some(grace));
+    }
+    let change = merge_diff(&to_value(spec), &to_value(&new))?;
+    Some(Write::Patch {
+        kind: Kind::Cluster,
+        key: ObjectKey::of(&cluster.metadata),
+        patch: json!({ "metadata": preconditions(&cluster.metadata), "spec": change }),
+    })
+}
+
+/// Idle, then draining, then deleted. Each step is a compare-and-swap of the Cluster, as taking room is,
+/// so that nobody gets room on one that goes.
+fn decide_idle(cluster: &Cluster, unused: bool, now: Timestamp) -> ClusterPlan {
+    let metadata = &cluster.metadata;
+    let marks = [names::IDLE_SINCE, names::DRAINING];
+    if !unused || cluster.spec.deletion_policy != Some(DeletionPolicy::WhenIdle) {
+        let removed: BTreeMap<&str, Option<String>> =
+            marks.into_iter().filter(|mark| annotation(metadata, mark).is_some()).map(|mark| (mark, None)).collect();
+        return match removed.is_empty() {
+            true => ClusterPlan::Done { again: None },
+            false => ClusterPlan::MarkUsed(annotate(Kind::Cluster, metadata, &removed)),
+        };
+    }
+    let mark =
+        |name| annotate(Kind::Cluster, metadata, &BTreeMap::from([(name, Some(whole_seconds(now).to_string()))]));
+    let since = annotation(metadata, names::IDLE_SINCE).and_then(|text| text.parse::<Timestamp>().ok());
+    let Some(since) = since else { return ClusterPlan::MarkIdle(mark(names::IDLE_SINCE)) };
+    let grace = cluster.spec.idle_grace.as_deref().unwrap_or(DEFAULT_IDLE_GRACE).parse::<Duration>();
+    let grace = grace.unwrap_or(Duration::from_secs(300)).as_nanos().max(0);
+    let ends = since.saturating_add(SignedDuration::from_nanos(grace)).unwrap_or(Timestamp::MAX);
+    if now < ends {
+        return ClusterPlan::Done { again: Some(ends) };
+    }
+    if annotation(metadata, names::DRAINING).is_none() {
+        return ClusterPlan::MarkDraining(mark(names::DRAINING));
+    }
+    ClusterPlan::Delete(Write::Delete {
+        kind: Kind::Cluster,
+        key: ObjectKey::of(metadata),
+        uid: metadata.uid.clone().unwrap_or_default(),
+        resource_version: metadata.resource_version.clone(),
+    })
+}
+
+fn write_status(
+    snapshot: &Snapshot,
+    cluster: &Cluster,
+    users: &BTreeSet<String>,
+    now: Timestamp,
+    again: Option<Timestamp>,
+) -> ClusterPlan {
+    let old = cluster.status.clone().unwrap_or_default();
+    let mut new = desired_status(snapshot, cluster, &old, users, now);
+    if new == old {
+        return ClusterPlan::Done { again };
+    }
+    new.last_reconcile_time = Some(Time(whole_seconds(now)));
+    let change = merge_diff(&to_value(&old), &to_value(&new)).unwrap_or_default();
+    ClusterPlan::WriteStatus(Write::PatchStatus {
+        kind: Kind::Cluster,
+        key: ObjectKey::of(&cluster.metadata),
+        patch: json!({ "metadata": preconditions(&cluster.metadata), "status": change }),
+    })
+}
+
+/// The platform's part of the status; the provider's is kept as it is.
+fn desired_status(
+    snapshot: &Snapshot,
+    cluster: &Cluster,
+    old: &ClusterStatus,
+    users: &BTreeSet<String>,
+    now: Timestamp,
+) -> ClusterStatus {
+    let said =
+        [provisioned(cluster), withdrawn(snapshot, cluster), deletion_blocked(cluster, users), ready(cluster, old)];
+    let ours = |kind: &str| said.iter().any(|said| said.kind.as_str() == kind);
+    let theirs = old.conditions.iter().filter(|condition| !ours(&condition.type_)).cloned();
+    let generation = cluster.metadata.generation;
+    let written = said.iter().map(|said| said.written(&old.conditions, generation, now));
+    ClusterStatus { observed_generation: generation, conditions: theirs.chain(written).collect(), ..old.clone() }
+}
+
+fn provisioned(cluster: &Cluster) -> Said {
+    match is_provisioned(cluster) {
+        true => {
+            let reason = ClusterConditionReason::WasHealthy.as_str();
+            Said::new(ConditionType::Provisioned, true, reason, "the Cluster was healthy at least once")
+        }
+        false => {
+            let reason = ClusterConditionReason::NotReported.as_str();
+            Said::new(ConditionType::Provisioned, false, reason, "the Cluster was never healthy yet")
+        }
+    }
+}
+
+fn withdrawn(snapshot: &Snapshot, cluster: &Cluster) -> Said {
+    let reference = &cluster.spec.cluster_provider_ref;
+    let (name, profile) = (&reference.name, &reference.profile);
+    let (status, reason, message) = if snapshot.profile_of(cluster).is_some() {
+        (false, ClusterConditionReason::Published, format!("ClusterProvider {name:?} publishes profile {profile:?}"))
+    } else if snapshot.providers.contains_key(name) {
+        let message =
+            format!("ClusterProvider {name:?} does not publish profile {profile:?}; nothing new is placed here");
+        (true, ClusterConditionReason::ProfileNotPublished, message)
+    } else {
+        let message = format!("there is no ClusterProvider {name:?}; nothing new is placed here");
+        (true, ClusterConditionReason::ProviderNotFound, message)
+    };
+    Said::new(ConditionType::Withdrawn, status, reason.as_str(), message)
+}
+
+fn deletion_blocked(cluster: &Cluster, users: &BTreeSet<String>) -> Said {
+    let blocked = cluster.metadata.deletion_timestamp.is_some() && !users.is_empty();
+    if !blocked {
+        let reason = ClusterConditionReason::NotInUse.as_str();
+        return Said::new(
+            ConditionType::DeletionBlocked,
+            false,
+            reason,
+            "nothing keeps the Cluster from being deleted",
+        );
+    }
+    let named: Vec<&str> = users.iter().take(MOST_NAMED).map(String::as_str).collect();
+    let mut message = format!("in use by {}", named.join(", "));
+    if users.len() > MOST_NAMED {
+        message.push_str(&format!(" and {} more", users.len() - MOST_NAMED));
+    }
+    Said::new(ConditionType::DeletionBlocked, true, ClusterConditionReason::InUse.as_str(), message)
+}
+
+fn ready(cluster: &Cluster, old: &ClusterStatus) -> Said {
+    let healthy = find(&old.conditions, ConditionType::ClusterHealthy);
+    let (status, reason, message) = match healthy {
+        _ if cluster.metadata.deletion_timestamp.is_some() => {
+            (Some(false), ClusterConditionReason::Deleting, "the Cluster is being deleted".to_owned())
+        }
+        Some(_) if is_true(cluster, ConditionType::ClusterHealthy) => {
+            (Some(true), ClusterConditionReason::AllGood, "the Cluster is usable".to_owned())
+        }
+        Some(condition) => (Some(false), ClusterConditionReason::NotHealthy, condition.message.clone()),
+        None => (None, ClusterConditionReason::NotReported, "the provider has not reported yet".to_owned()),
+    };
+    Said { kind: ConditionType::Ready, status, reason: reason.as_str(), message }
+}

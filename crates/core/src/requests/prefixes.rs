@@ -1,0 +1,98 @@
+//! Prefixes of cluster-scoped names on shared Clusters.
+//!
+//! Canonical: a letter, 2 to 18 letters and digits, one hyphen at the end. Then no prefix begins
+//! another, so that being unique is being different, and one compare-and-swap of the Cluster checks it.
+
+use allotment_api::reasons::PrefixReason;
+use allotment_api::requests::Tenant;
+
+/// How many random prefixes are tried. One that is taken is a chance in billions; the bound is there
+/// for a source of proposals that repeats itself.
+const MOST_PROPOSALS: usize = 16;
+
+/// Whether a text may be proposed at all: `[a-z][a-z0-9]{0,18}-`.
+pub fn is_well_formed(prefix: &str) -> bool {
+    let Some(name) = prefix.strip_suffix('-') else { return false };
+    let mut bytes = name.bytes();
+    name.len() <= 19
+        && bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+/// Whether a well-formed prefix is long enough to be given: `[a-z][a-z0-9]{2,18}-`.
+pub fn is_canonical(prefix: &str) -> bool {
+    is_well_formed(prefix) && prefix.len() >= 4
+}
+
+/// Why a proposed prefix is not given on a shared Cluster with these tenants; `None` if it is.
+pub(crate) fn obstacle<'a>(proposed: &str, mut tenants: impl Iterator<Item = &'a Tenant>) -> Option<PrefixReason> {
+    if !is_canonical(proposed) {
+        return Some(PrefixReason::TooShort);
+    }
+    tenants.find(|tenant| tenant.prefix == proposed).map(|tenant| match tenant.released {
+        true => PrefixReason::Quarantined,
+        false => PrefixReason::Taken,
+    })
+}
+
+/// The prefix for a new tenant of a shared Cluster: the one proposed, or a random one; `None` where
+/// the proposals give none that is free.
+pub(crate) fn choose(
+    proposed: Option<&str>,
+    tenants: &[Tenant],
+    proposals: &mut dyn Iterator<Item = String>,
+) -> Option<String> {
+    match proposed {
+        Some(proposed) if obstacle(proposed, tenants.iter()).is_none() => Some(proposed.to_owned()),
+        _ => proposals
+            .take(MOST_PROPOSALS)
+            .map(|text| format!("{text}-"))
+            .find(|prefix| obstacle(prefix, tenants.iter()).is_none()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_a_letter_then_letters_and_digits_and_one_hyphen_at_the_end() {
+        for (prefix, well_formed, canonical) in [
+            ("foo-", true, true),
+            ("f00-", true, true),
+            ("fo-", true, false),
+            ("a-", true, false),
+            ("foo", false, false),
+            ("-", false, false),
+            ("", false, false),
+            ("0oo-", false, false),
+            ("Foo-", false, false),
+            ("fo-o-", false, false),
+            ("foo--", false, false),
+            ("abcdefghijklmnopqrs-", true, true),
+            ("abcdefghijklmnopqrst-", false, false),
+            ("föö-", false, false),
+        ] {
+            assert_eq!((is_well_formed(prefix), is_canonical(prefix)), (well_formed, canonical), "{prefix:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_quarantined_or_too_short_is_replaced_by_a_random_one() {
+        let tenant = |prefix: &str, released| Tenant { prefix: prefix.into(), released, ..Tenant::default() };
+        let tenants = [tenant("foo-", false), tenant("bar-", true), tenant("bcdfghjklm-", false)];
+        for (proposed, expect, reason) in [
+            (Some("baz-"), "baz-", None),
+            (Some("foo-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
+            (Some("bar-"), "bcdfghjkln-", Some(PrefixReason::Quarantined)),
+            (Some("ab-"), "bcdfghjkln-", Some(PrefixReason::TooShort)),
+            (None, "bcdfghjkln-", None),
+        ] {
+            let mut proposals = ["bcdfghjklm", "bcdfghjkln"].map(str::to_owned).into_iter();
+            assert_eq!(choose(proposed, &tenants, &mut proposals).as_deref(), Some(expect), "{proposed:?}");
+            assert_eq!(proposed.and_then(|text| obstacle(text, tenants.iter())), reason);
+        }
+        let mut same = std::iter::repeat("bcdfghjklm".to_owned());
+        assert_eq!(choose(None, &tenants, &mut same), None, "bounded, and never a prefix that is taken");
+    }
+}

@@ -1,0 +1,410 @@
+//! One ClusterRequest: from asked for to bound, and back.
+//!
+//! Assumptions: the snapshot may lag behind, differently for each kind. So nothing is undone because
+//! something else is not there yet; where two schedulers took room for one request, the Grant, of which
+//! there can be only one, settles it.
+
+use std::collections::BTreeMap;
+
+use allotment_api::names;
+use allotment_api::requests::{
+    BoundClusterRef, Cluster, ClusterCeiling, ClusterProviderRef, ClusterRequest, ClusterRequestGrant,
+    ClusterRequestGrantSpec, ClusterSpec, GrantPhase, KubernetesVersion, MirroredMetadata, MirroredRequest, Tenant,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::aggregate::Aggregated;
+use super::plan::Plan;
+use super::prefixes;
+use super::select::{Placement, Refusal};
+use super::snapshot::{Snapshot, annotation};
+use super::status::{Outcome, status_plan};
+use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+
+/// How long the Cluster of a young Grant may be unseen before it counts as gone.
+const UNSEEN_CLUSTER_SECS: i64 = 60;
+/// Most characters of a Purpose's name in the name of a Cluster.
+const MOST_PURPOSE_IN_NAME: usize = 40;
+/// Random characters in the name of a Cluster.
+const NAME_SUFFIX: usize = 8;
+
+/// The next write for a ClusterRequest. `proposals` gives random texts, a letter and nine of a
+/// vowel-free alphabet ([`super::proposals`]), for prefixes and names of Clusters.
+pub fn decide_request(
+    snapshot: &Snapshot,
+    key: &ObjectKey,
+    now: Timestamp,
+    proposals: &mut dyn Iterator<Item = String>,
+) -> Plan {
+    let Some(request) = snapshot.requests.get(key) else { return Plan::Done { again: None } };
+    let Some(uid) = request.metadata.uid.as_deref() else { return Plan::Done { again: None } };
+    if request.metadata.deletion_timestamp.is_some() {
+        return decide_deletion(snapshot, key, request, uid);
+    }
+    match snapshot.grants.get(key) {
+        Some(grant) if grant.spec.request_uid == uid => decide_granted(snapshot, request, uid, grant, now),
+        Some(_) => {
+            let message = "a ClusterRequestGrant of this name belongs to another request and has to go first";
+            status_plan(request, &Outcome::Waiting { message: message.to_owned() }, now)
+        }
+        None => match snapshot.tenancies.get(uid).and_then(|clusters| clusters.first()) {
+            Some(cluster) => decide_grant(snapshot, request, uid, cluster),
+            None => decide_placement(snapshot, key, request, uid, now, proposals),
+        },
+    }
+}
+
+/// The request has room on a Cluster and no Grant.
+fn decide_grant(snapshot: &Snapshot, request: &ClusterRequest, uid: &str, key: &ObjectKey) -> Plan {
+    let Some(cluster) = snapshot.clusters.get(key) else { return Plan::Done { again: None } };
+    let Some(tenant) = tenant_of(cluster, uid) else { return Plan::Done { again: None } };
+    let resolved = match snapshot.resolve(request) {
+        Ok(asked) => asked.resolved(&request.spec.purposes),
+        // A Purpose went in between: what the Cluster tells is what was granted.
+        Err(_) => allotment_api::requests::ResolvedRequest {
+            purposes: request.spec.purposes.clone(),
+            dedicated: cluster.spec.dedicated.unwrap_or(false),
+            deletion_policy: cluster.spec.deletion_policy.unwrap_or_default(),
+            idle_grace: cluster.spec.idle_grace.clone().unwrap_or_default(),
+            ..Default::default()
+        },
+    };
+    let name = request.metadata.name.clone().unwrap_or_default();
+    let mut grant = ClusterRequestGrant::new(
+        &name,
+        ClusterRequestGrantSpec {
+            cluster_ref: BoundClusterRef {
+                name: key.name.clone(),
+                namespace: key.namespace.clone(),
+                uid: cluster.metadata.uid.clone().unwrap_or_default(),
+            },
+            prefix: tenant.prefix.clone(),
+            request_uid: uid.to_owned(),
+            resolved,
+        },
+    );
+    grant.metadata.namespace = request.metadata.namespace.clone();
+    grant.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: names::API_VERSION.to_owned(),
+        kind: Kind::ClusterRequest.as_str().to_owned(),
+        name,
+        uid: uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }]);
+    let write = create(Kind::ClusterRequestGrant, ObjectKey::of(&grant.metadata), &grant);
+    Plan::CreateGrant { write, grant: Box::new(grant) }
+}
+
+/// The request has a Grant: it is kept, whatever else changed.
+fn decide_granted(
+    snapshot: &Snapshot,
+    request: &ClusterRequest,
+    uid: &str,
+    grant: &ClusterRequestGrant,
+    now: Timestamp,
+) -> Plan {
+    let bound = ObjectKey::new(grant.spec.cluster_ref.namespace.clone(), grant.spec.cluster_ref.name.clone());
+    let there = snapshot
+        .clusters
+        .get(&bound)
+        .filter(|cluster| cluster.metadata.uid.as_deref() == Some(grant.spec.cluster_ref.uid.as_str()));
+    let Some(cluster) = there else {
+        let young = grant.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second() + UNSEEN_CLUSTER_SECS);
+        return match young.filter(|until| now.as_second() < *until) {
+            Some(until) => Plan::Done { again: Timestamp::from_second(until).ok() },
+            None => grant_status(request, grant, GrantPhase::Lost)
+                .unwrap_or_else(|| status_plan(request, &Outcome::Lost { grant, bound }, now)),
+        };
+    };
+    if tenant_of(cluster, uid).is_none() {
+        let message = format!("the ClusterRequestGrant names Cluster {bound}, which has no record of this request");
+        return status_plan(request, &Outcome::Waiting { message }, now);
+    }
+    // The Grant settled where the request is: room taken elsewhere at the same time goes back.
+    let elsewhere = snapshot.tenancies.get(uid).into_iter().flatten().find(|key| **key != bound);
+    if let Some(plan) = elsewhere.and_then(|key| release(snapshot, key, uid)) {
+        return plan;
+    }
+    let asked = snapshot.resolve(request).ok();
+    let outcome = Outcome::Bound { snapshot, grant, bound, cluster, asked };
+    grant_status(request, grant, GrantPhase::Bound).unwrap_or_else(|| status_plan(request, &outcome, now))
+}
+
+/// The request is bound to nothing.
+fn decide_placement(
+    snapshot: &Snapshot,
+    key: &ObjectKey,
+    request: &ClusterRequest,
+    uid: &str,
+    now: Timestamp,
+    proposals: &mut dyn Iterator<Item = String>,
+) -> Plan {
+    let asked = match snapshot.resolve(request) {
+        Ok(asked) => asked,
+        Err(refusal) => return refused(request, refusal, now),
+    };
+    let tenant = |prefix: String| Tenant {
+        request_uid: uid.to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        prefix,
+        released: false,
+    };
+    match snapshot.place(request, &asked, now) {
+        Placement::None(refusal) => refused(request, refusal, now),
+        Placement::Existing { cluster } => {
+            if let Some(write) = add_finalizer(Kind::ClusterRequest, &request.metadata, names::REQUEST_FINALIZER) {
+                return Plan::AddFinalizer(write);
+            }
+            let Some(chosen) = snapshot.clusters.get(&cluster) else { return Plan::Done { again: None } };
+            match prefix_for(&asked, request, &chosen.spec.tenants, proposals) {
+                Some(prefix) => take_room(cluster, chosen, tenant(prefix)),
+                None => Plan::Done { again: None },
+            }
+        }
+        Placement::New { provider, profile, version } => {
+            let namespace = match &asked.namespace {
+                Some(namespace) => namespace.clone(),
+                None if asked.dedicated => key.namespace.clone(),
+                None => names::CLUSTERS_NAMESPACE.to_owned(),
+            };
+            // A recorded name counts while no Cluster has it; one that has it is somebody else's, or
+            // the request would be among its tenants.
+            let recorded = annotation(&request.metadata, names::CLUSTER_NAME)
+                .and_then(ObjectKey::parse)
+                .filter(|name| name.namespace == namespace && !snapshot.clusters.contains_key(name))
+                .filter(|_| has_finalizer(&request.metadata, names::REQUEST_FINALIZER));
+            let Some(name) = recorded else {
+                let purpose = request.spec.purposes.first().map_or("cluster", String::as_str);
+                return record_name(snapshot, request, &namespace, purpose, proposals);
+            };
+            let Some(prefix) = prefix_for(&asked, request, &[], proposals) else { return Plan::Done { again: None } };
+            let profile = ClusterProviderRef { name: provider, profile };
+            create_cluster(snapshot, request, &asked, name, profile, version, tenant(prefix))
+        }
+    }
+}
+
+fn refused(request: &ClusterRequest, refusal: Refusal, now: Timestamp) -> Plan {
+    status_plan(request, &Outcome::Refused { refusal }, now)
+}
+
+fn prefix_for(
+    asked: &Aggregated,
+    request: &ClusterRequest,
+    tenants: &[Tenant],
+    proposals: &mut dyn Iterator<Item = String>,
+) -> Option<String> {
+    if asked.dedicated {
+        return Some(String::new());
+    }
+    prefixes::choose(request.spec.prefix.as_deref().filter(|prefix| !prefix.is_empty()), tenants, proposals)
+}
+
+fn take_room(key: ObjectKey, cluster: &Cluster, tenant: Tenant) -> Plan {
+    let mut tenants = cluster.spec.tenants.clone();
+    tenants.push(tenant);
+    let mut metadata = preconditions(&cluster.metadata);
+    if annotation(&cluster.metadata, names::IDLE_SINCE).is_some() {
+        metadata.insert("annotations".to_owned(), json!({ names::IDLE_SINCE: null }));
+    }
+    let patch = json!({ "metadata": metadata, "spec": { "tenants": tenants } });
+    Plan::TakeRoom { write: Write::Patch { kind: Kind::Cluster, key: key.clone(), patch }, cluster: key }
+}
+
+fn record_name(
+    snapshot: &Snapshot,
+    request: &ClusterRequest,
+    namespace: &str,
+    purpose: &str,
+    proposals: &mut dyn Iterator<Item = String>,
+) -> Plan {
+    let stem: String = purpose.chars().take(MOST_PURPOSE_IN_NAME).collect();
+    let stem = stem.trim_end_matches(['-', '.']);
+    let named = proposals.take(NAME_SUFFIX).find_map(|text| {
+        let key = ObjectKey::new(namespace, format!("{stem}-{}", text.get(..NAME_SUFFIX)?));
+        (!snapshot.clusters.contains_key(&key)).then_some(key)
+    });
+    let Some(name) = named else { return Plan::Done { again: None } };
+    let mut metadata = preconditions(&request.metadata);
+    metadata.insert("annotations".to_owned(), json!({ names::CLUSTER_NAME: name.to_string() }));
+    if !has_finalizer(&request.metadata, names::REQUEST_FINALIZER) {
+        metadata.insert("finalizers".to_owned(), with_finalizer(&request.metadata, names::REQUEST_FINALIZER));
+    }
+    Plan::RecordClusterName(Write::Patch {
+        kind: Kind::ClusterRequest,
+        key: ObjectKey::of(&request.metadata),
+        patch: json!({ "metadata": metadata }),
+    })
+}
+
+fn create_cluster(
+    snapshot: &Snapshot,
+    request: &ClusterRequest,
+    asked: &Aggregated,
+    key: ObjectKey,
+    profile: ClusterProviderRef,
+    version: String,
+    tenant: Tenant,
+) -> Plan {
+    let mut cluster = Cluster::new(
+        &key.name,
+        ClusterSpec {
+            cluster_provider_ref: profile,
+            cluster_config_ref: None,
+            kubernetes: KubernetesVersion { version: Some(version) },
+            purposes: request.spec.purposes.clone(),
+            dedicated: Some(asked.dedicated),
+            tenants: vec![tenant],
+            deletion_policy: Some(asked.deletion_policy),
+            idle_grace: Some(asked.idle_grace.clone()),
+            ceilings: ceilings(snapshot, &request.spec.purposes, &[]),
+        },
+    );
+    cluster.metadata.namespace = Some(key.namespace.clone());
+    cluster.metadata.finalizers = Some(vec![names::CLUSTER_FINALIZER.to_owned()]);
+    Plan::CreateCluster { write: create(Kind::Cluster, key, &cluster), cluster: Box::new(cluster) }
+}
+
+/// The ceilings of these purposes: a Purpose's own while it exists, the one kept after.
+pub(crate) fn ceilings(snapshot: &Snapshot, purposes: &[String], kept: &[ClusterCeiling]) -> Vec<ClusterCeiling> {
+    let of = |name: &String| match snapshot.purpose(name) {
+        Some(purpose) => {
+            let rules = purpose.permission_ceiling.clone()?;
+            Some(ClusterCeiling { purpose: name.clone(), rules })
+        }
+        None => kept.iter().find(|ceiling| ceiling.purpose == *name).cloned(),
+    };
+    purposes.iter().filter_map(of).collect()
+}
+
+/// The request is being deleted: access first, then the Grant, then room.
+fn decide_deletion(snapshot: &Snapshot, key: &ObjectKey, request: &ClusterRequest, uid: &str) -> Plan {
+    if !has_finalizer(&request.metadata, names::REQUEST_FINALIZER) {
+        return Plan::Done { again: None };
+    }
+    let forced = is_forced(&request.metadata);
+    let lives = |access: &ObjectKey| {
+        let metadata = snapshot.access.get(access).map(|access| &access.metadata);
+        metadata.is_some_and(|metadata| annotation(metadata, names::LIVE_IN).is_some())
+    };
+    if !forced && snapshot.access_to_request.get(key).into_iter().flatten().any(lives) {
+        return Plan::Done { again: None };
+    }
+    if let Some(grant) = snapshot.grants.get(key).filter(|grant| grant.spec.request_uid == uid) {
+        if grant.metadata.deletion_timestamp.is_some() && !forced {
+            return Plan::Done { again: None };
+        }
+        if grant.metadata.deletion_timestamp.is_none() {
+            return Plan::DeleteGrant(Write::Delete {
+                kind: Kind::ClusterRequestGrant,
+                key: key.clone(),
+                uid: grant.metadata.uid.clone().unwrap_or_default(),
+                resource_version: None,
+            });
+        }
+    }
+    let held = snapshot.tenancies.get(uid).into_iter().flatten();
+    if let Some(plan) = held.filter_map(|cluster| release(snapshot, cluster, uid)).next() {
+        return plan;
+    }
+    match remove_finalizer(Kind::ClusterRequest, &request.metadata, names::REQUEST_FINALIZER) {
+        Some(write) => Plan::RemoveFinalizer(write),
+        None => Plan::Done { again: None },
+    }
+}
+
+/// Gives back the room of a request; `None` where it holds none there.
+fn release(snapshot: &Snapshot, key: &ObjectKey, uid: &str) -> Option<Plan> {
+    let write = release_write(snapshot.clusters.get(key)?, uid)?;
+    Some(Plan::ReleaseRoom { cluster: key.clone(), write })
+}
+
+/// Marks the tenant as released. The entry stays: its prefix is in quarantine, and a dedicated Cluster
+/// is never anybody else's.
+pub(crate) fn release_write(cluster: &Cluster, uid: &str) -> Option<Write> {
+    let mut tenants = cluster.spec.tenants.clone();
+    let tenant = tenants.iter_mut().find(|tenant| tenant.request_uid == uid && !tenant.released)?;
+    tenant.released = true;
+    let patch = json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": tenants } });
+    Some(Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(&cluster.metadata), patch })
+}
+
+fn grant_status(request: &ClusterRequest, grant: &ClusterRequestGrant, phase: GrantPhase) -> Option<Plan> {
+    let old = grant.status.clone().unwrap_or_default();
+    let mirrored = || MirroredRequest {
+        metadata: MirroredMetadata {
+            name: request.metadata.name.clone().unwrap_or_default(),
+            namespace: request.metadata.namespace.clone().unwrap_or_default(),
+        },
+        spec: request.spec.clone(),
+    };
+    let mut new = old.clone();
+    new.phase = Some(phase);
+    // The request as it was granted: kept once written, though the request be edited.
+    new.request.get_or_insert_with(mirrored);
+    let change = merge_diff(&to_value(&old), &to_value(&new))?;
+    Some(Plan::WriteGrantStatus(Write::PatchStatus {
+        kind: Kind::ClusterRequestGrant,
+        key: ObjectKey::of(&grant.metadata),
+        patch: json!({ "metadata": preconditions(&grant.metadata), "status": change }),
+    }))
+}
+
+/// The live tenant of a Cluster that a request is.
+pub fn tenant_of<'a>(cluster: &'a Cluster, request_uid: &str) -> Option<&'a Tenant> {
+    cluster.spec.tenants.iter().find(|tenant| tenant.request_uid == request_uid && !tenant.released)
+}
+
+/// Whether deletion is to go on whatever is in the way.
+pub(crate) fn is_forced(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some() && annotation(metadata, names::FORCE_DELETE) == Some("true")
+}
+
+pub(crate) fn has_finalizer(metadata: &ObjectMeta, finalizer: &str) -> bool {
+    metadata.finalizers.iter().flatten().any(|have| have == finalizer)
+}
+
+fn with_finalizer(metadata: &ObjectMeta, finalizer: &str) -> Value {
+    let have = metadata.finalizers.iter().flatten().map(String::as_str);
+    Value::from_iter(have.chain([finalizer]))
+}
+
+/// The write that adds a finalizer; `None` where it is there.
+pub(crate) fn add_finalizer(kind: Kind, metadata: &ObjectMeta, finalizer: &str) -> Option<Write> {
+    (!has_finalizer(metadata, finalizer)).then(|| {
+        let mut patched = preconditions(metadata);
+        patched.insert("finalizers".to_owned(), with_finalizer(metadata, finalizer));
+        Write::Patch { kind, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
+    })
+}
+
+/// The write that removes a finalizer; `None` where it is not there.
+pub(crate) fn remove_finalizer(kind: Kind, metadata: &ObjectMeta, finalizer: &str) -> Option<Write> {
+    has_finalizer(metadata, finalizer).then(|| {
+        let rest = metadata.finalizers.iter().flatten().filter(|have| *have != finalizer).map(String::as_str);
+        let mut patched = preconditions(metadata);
+        patched.insert("finalizers".to_owned(), Value::from_iter(rest));
+        Write::Patch { kind, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
+    })
+}
+
+/// The write that creates an object of ours.
+fn create<T: serde::Serialize>(kind: Kind, key: ObjectKey, object: &T) -> Write {
+    Write::Create { kind, key, object: to_value(object) }
+}
+
+/// An object of ours as JSON. None of their types can fail to serialise: all keys are strings.
+pub(crate) fn to_value<T: serde::Serialize>(object: &T) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
+}
+
+/// Annotations to set and, for `None`, to remove, as a patch of the object.
+pub(crate) fn annotate(kind: Kind, metadata: &ObjectMeta, changes: &BTreeMap<&str, Option<String>>) -> Write {
+    let mut patched = preconditions(metadata);
+    patched.insert("annotations".to_owned(), json!(changes));
+    Write::Patch { kind, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
+}

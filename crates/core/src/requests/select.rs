@@ -1,0 +1,381 @@
+//! Where a request goes: filter with reasons, rank, take the first.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use allotment_api::names;
+use allotment_api::reasons::{ConditionType, FindingReason, RequestReason};
+use allotment_api::requests::{Cluster, ClusterRequest, Finding, Strategy};
+use k8s_openapi::jiff::Timestamp;
+
+use super::aggregate::{Aggregated, Contradiction, Demand, aggregate};
+use super::conditions::is_true;
+use super::findings::{Findings, Unmet};
+use super::snapshot::{ProfileEntry, Shape, Snapshot, annotation, is_provisioned, running_version};
+use super::versions::{Chosen, Version};
+use crate::write::ObjectKey;
+
+/// Where a request goes, or why nowhere.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Placement {
+    /// A Cluster that is there.
+    Existing {
+        /// Which.
+        cluster: ObjectKey,
+    },
+    /// A new Cluster.
+    New {
+        /// Of this ClusterProvider.
+        provider: String,
+        /// From this profile.
+        profile: String,
+        /// Of this version.
+        version: String,
+    },
+    /// Nowhere, as things are.
+    None(Refusal),
+}
+
+/// Why a request is not granted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Denied or Pending, and why.
+    pub reason: RequestReason,
+    /// The same for people.
+    pub message: String,
+    /// Per candidate, what it lacks; sorted and bounded.
+    pub findings: Vec<Finding>,
+    /// How many there are beyond these.
+    pub findings_omitted: usize,
+}
+
+impl Refusal {
+    fn plain(reason: RequestReason, message: String) -> Self {
+        Refusal { reason, message, findings: Vec::new(), findings_omitted: 0 }
+    }
+}
+
+impl Snapshot {
+    /// The request together with its Purposes, or why it cannot be.
+    pub fn resolve(&self, request: &ClusterRequest) -> Result<Aggregated, Refusal> {
+        let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
+        let mut purposes = Vec::new();
+        for name in &request.spec.purposes {
+            let Some(purpose) = self.purpose(name) else {
+                let message = format!("there is no Purpose {name:?}");
+                return Err(Refusal::plain(RequestReason::UnknownPurpose, message));
+            };
+            if !self.namespace_allowed(namespace, purpose) {
+                let message = format!("Purpose {name:?} does not allow namespace {namespace:?}");
+                return Err(Refusal::plain(RequestReason::NamespaceNotAllowed, message));
+            }
+            purposes.push((name.as_str(), purpose));
+        }
+        aggregate(&request.spec, &purposes, &self.equivalences).map_err(|contradiction| match contradiction {
+            Contradiction::Conflicting { first, second } => {
+                let message = format!("{first:?} and {second:?} contradict each other: both mean the same trait");
+                Refusal::plain(RequestReason::ConflictingTraits, message)
+            }
+            Contradiction::Impossible { written } => {
+                let message = format!("{written:?} can never hold, since some of its traits mean the same");
+                Refusal::plain(RequestReason::ImpossibleTraits, message)
+            }
+        })
+    }
+
+    /// Where a request goes that is bound to nothing yet.
+    pub fn place(&self, request: &ClusterRequest, asked: &Aggregated, now: Timestamp) -> Placement {
+        let purposes: BTreeSet<String> = request.spec.purposes.iter().cloned().collect();
+        let existing = if asked.dedicated {
+            self.best_spare(&purposes, asked, now)
+        } else {
+            self.best_shared(&purposes, asked, now)
+        };
+        if let Some(cluster) = existing {
+            return Placement::Existing { cluster };
+        }
+        let full = purposes.iter().find_map(|name| self.purpose_is_full(name));
+        match (self.best_profile(asked), full) {
+            (Some((provider, profile, chosen)), None) => Placement::New { provider, profile, version: chosen.text },
+            (Some(_), Some((purpose, count))) => {
+                let message = format!(
+                    "no Cluster takes the request, and {count} with purpose {purpose:?} are as many as its maxClusters allows"
+                );
+                let detail = Some((FindingReason::MaxClustersReached, purpose));
+                Placement::None(self.refusal(&purposes, asked, now, RequestReason::MaxClustersReached, message, detail))
+            }
+            (None, _) => {
+                let (reason, message) = self.furthest(asked);
+                Placement::None(self.refusal(&purposes, asked, now, reason, message, None))
+            }
+        }
+    }
+
+    /// Why a Cluster takes nothing new, whatever is asked for; its age is not looked at.
+    pub(crate) fn closed(&self, cluster: &Cluster) -> Option<FindingReason> {
+        let hand_written = cluster.spec.deletion_policy.is_none();
+        let healthy = is_true(cluster, ConditionType::ClusterHealthy);
+        match self.profile_of(cluster) {
+            _ if cluster.metadata.deletion_timestamp.is_some() => Some(FindingReason::Deleting),
+            _ if annotation(&cluster.metadata, names::DRAINING).is_some() => Some(FindingReason::Draining),
+            None => Some(FindingReason::Withdrawn),
+            Some(profile) if !profile.ready => Some(FindingReason::NoReadyProvider),
+            Some(_) if is_provisioned(cluster) && !healthy => Some(FindingReason::Unhealthy),
+            Some(_) if hand_written && cluster.spec.dedicated.is_none() => Some(FindingReason::NotOpened),
+            Some(_) => None,
+        }
+    }
+
+    /// Whether a Cluster was never healthy though it had its time.
+    pub(crate) fn is_overdue(&self, cluster: &Cluster, now: Timestamp) -> bool {
+        let created = cluster.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second());
+        !is_provisioned(cluster)
+            && created.is_some_and(|created| now.as_second() - created > self.provisioning_deadline_secs)
+    }
+
+    fn best_shared(&self, purposes: &BTreeSet<String>, asked: &Aggregated, now: Timestamp) -> Option<ObjectKey> {
+        let fitting = self.shared.iter().filter_map(|(shape, members)| {
+            let rank = self.rank_shape(shape, purposes, asked)?;
+            let (tenants, key) = self.first_in_time(members, asked.strategy, now)?;
+            let tenants = i64::try_from(tenants).unwrap_or(i64::MAX);
+            let by_strategy = if asked.strategy == Strategy::Pack { -tenants } else { tenants };
+            Some((rank, by_strategy, key))
+        });
+        fitting.min().map(|(_, _, key)| key.clone())
+    }
+
+    /// How well Clusters of a shape fit; `None` where they do not.
+    fn rank_shape(&self, shape: &Shape, purposes: &BTreeSet<String>, asked: &Aggregated) -> Option<Rank> {
+        if !purposes.is_subset(&shape.purposes) {
+            return None;
+        }
+        let profile = self.profiles.get(&shape.provider)?.get(&shape.profile)?;
+        let version = fitting_version(&shape.version, asked)?;
+        let meets = asked.demands.iter().filter(|demand| !demand.optional);
+        meets.clone().all(|demand| demand.expression.holds(&profile.traits)).then(|| Rank {
+            deprecated: version.is_some_and(|version| profile.offer.is_deprecated(&version)),
+            weight: Reverse(weight(&asked.demands, &profile.traits)),
+            position: position(asked, &shape.provider, &shape.profile),
+        })
+    }
+
+    /// The first by strategy, then name, that is not overdue.
+    fn first_in_time<'a>(
+        &'a self,
+        members: &'a BTreeSet<(usize, ObjectKey)>,
+        strategy: Strategy,
+        now: Timestamp,
+    ) -> Option<(usize, &'a ObjectKey)> {
+        let in_time = |(_, key): &&(usize, ObjectKey)| {
+            self.clusters.get(key).is_some_and(|cluster| !self.is_overdue(cluster, now))
+        };
+        if strategy == Strategy::Balanced {
+            return members.iter().find(in_time).map(|(tenants, key)| (*tenants, key));
+        }
+        let mut below = usize::MAX;
+        while let Some((tenants, _)) = members.range(..(below, ObjectKey::default())).next_back() {
+            let level = members.range((*tenants, ObjectKey::default())..).take_while(|member| member.0 == *tenants);
+            if let Some((tenants, key)) = level.into_iter().find(in_time) {
+                return Some((*tenants, key));
+            }
+            below = *tenants;
+        }
+        None
+    }
+
+    fn best_spare(&self, purposes: &BTreeSet<String>, asked: &Aggregated, now: Timestamp) -> Option<ObjectKey> {
+        let spares = self.spares.get(purposes)?.iter();
+        let fitting = spares.filter_map(|key| {
+            let cluster = self.clusters.get(key).filter(|cluster| !self.is_overdue(cluster, now))?;
+            let reference = &cluster.spec.cluster_provider_ref;
+            let shape = Shape {
+                purposes: purposes.clone(),
+                provider: reference.name.clone(),
+                profile: reference.profile.clone(),
+                version: running_version(cluster).to_owned(),
+            };
+            let rank = self.rank_shape(&shape, purposes, asked)?;
+            Some((!is_true(cluster, ConditionType::ClusterHealthy), rank, key))
+        });
+        fitting.min().map(|(_, _, key)| key.clone())
+    }
+
+    fn best_profile(&self, asked: &Aggregated) -> Option<(String, String, Chosen)> {
+        let profiles = self
+            .profiles
+            .iter()
+            .flat_map(|(provider, list)| list.iter().map(move |(name, profile)| (provider, name, profile)));
+        let fitting = profiles.filter_map(|(provider, name, profile)| {
+            let required = asked.demands.iter().filter(|demand| !demand.optional);
+            if !profile.ready || !required.clone().all(|demand| demand.expression.holds(&profile.traits)) {
+                return None;
+            }
+            let chosen = profile.offer.choose(asked.version.as_ref()).ok()?;
+            let rank = Rank {
+                deprecated: chosen.deprecated,
+                weight: Reverse(weight(&asked.demands, &profile.traits)),
+                position: position(asked, provider, name),
+            };
+            Some((rank, Reverse(chosen.version.clone()), provider, name, chosen))
+        });
+        let best = fitting
+            .min_by(|left, right| (&left.0, &left.1, left.2, left.3).cmp(&(&right.0, &right.1, right.2, right.3)))?;
+        Some((best.2.clone(), best.3.clone(), best.4))
+    }
+
+    /// A purpose that as many Clusters list as its `maxClusters` allows, and how many.
+    fn purpose_is_full(&self, name: &str) -> Option<(String, usize)> {
+        let most = usize::try_from(self.purpose(name)?.max_clusters?).ok()?;
+        let count = self.by_purpose.get(name).map_or(0, BTreeSet::len);
+        (count >= most).then(|| (name.to_owned(), count))
+    }
+
+    /// What a profile lacks.
+    fn unmet_by_profile(&self, profile: &ProfileEntry, asked: &Aggregated) -> Vec<Unmet> {
+        let mut unmet = Vec::new();
+        if !profile.ready {
+            unmet.push((FindingReason::NoReadyProvider, String::new()));
+        }
+        unmet.extend(unmet_traits(profile, asked));
+        if let Err(reason) = profile.offer.choose(asked.version.as_ref()) {
+            unmet.push((reason, asked.version_text.clone()));
+        }
+        unmet
+    }
+
+    /// What a Cluster lacks.
+    fn unmet_by_cluster(
+        &self,
+        cluster: &Cluster,
+        purposes: &BTreeSet<String>,
+        asked: &Aggregated,
+        now: Timestamp,
+    ) -> Vec<Unmet> {
+        let spec = &cluster.spec;
+        let mut unmet = Vec::new();
+        match self.closed(cluster) {
+            Some(reason) => unmet.push((reason, String::new())),
+            None if self.is_overdue(cluster, now) => unmet.push((FindingReason::Unhealthy, String::new())),
+            None => {}
+        }
+        let missing = purposes.iter().filter(|purpose| !spec.purposes.contains(purpose));
+        unmet.extend(missing.map(|purpose| (FindingReason::PurposesNotCovered, purpose.clone())));
+        let wrong_size = asked.dedicated && purposes.len() != spec.purposes.len();
+        let own = spec.dedicated == Some(true);
+        if own != asked.dedicated || (own && !spec.tenants.is_empty()) || wrong_size {
+            unmet.push((FindingReason::Dedicated, String::new()));
+        } else if !own && !self.has_room(cluster) {
+            unmet.push((FindingReason::Full, String::new()));
+        }
+        if let Some(profile) = self.profile_of(cluster) {
+            unmet.extend(unmet_traits(profile, asked));
+        }
+        if fitting_version(running_version(cluster), asked).is_none() {
+            unmet.push((FindingReason::VersionNotOffered, asked.version_text.clone()));
+        }
+        unmet
+    }
+
+    /// The reason of the profile that got furthest, and words for it.
+    fn furthest(&self, asked: &Aggregated) -> (RequestReason, String) {
+        let profiles = self.profiles.values().flat_map(std::collections::BTreeMap::values);
+        let stuck = profiles.map(|profile| {
+            if !profile.ready {
+                return (RequestReason::NoReadyProvider, Vec::new());
+            }
+            let traits = unmet_traits(profile, asked);
+            match profile.offer.choose(asked.version.as_ref()) {
+                _ if !traits.is_empty() => (RequestReason::NoProfileWithTrait, traits),
+                Err(FindingReason::OnlyDeprecatedVersions) => (RequestReason::OnlyDeprecatedVersions, Vec::new()),
+                _ => (RequestReason::VersionNotOffered, Vec::new()),
+            }
+        });
+        let nowhere = (RequestReason::NoReadyProvider, Vec::new());
+        let (reason, traits) = stuck.max_by_key(|(reason, traits)| (*reason, Reverse(traits.len()))).unwrap_or(nowhere);
+        let message = match reason {
+            RequestReason::NoProfileWithTrait => {
+                let traits: Vec<String> = traits.into_iter().map(|(_, written)| format!("{written:?}")).collect();
+                format!("no profile of a provider that is ready has {}", traits.join(" and "))
+            }
+            RequestReason::VersionNotOffered => {
+                let version = if asked.version_text.is_empty() {
+                    "any version".to_owned()
+                } else {
+                    format!("version {:?}", asked.version_text)
+                };
+                format!("no profile with the traits required offers {version}")
+            }
+            RequestReason::OnlyDeprecatedVersions => match asked.version_text.as_str() {
+                "" => "every version offered is deprecated; ask for one in full".to_owned(),
+                version => format!("every version that matches {version:?} is deprecated; ask for one in full"),
+            },
+            _ => "no ClusterProvider that is ready publishes a profile".to_owned(),
+        };
+        (reason, message)
+    }
+
+    fn refusal(
+        &self,
+        purposes: &BTreeSet<String>,
+        asked: &Aggregated,
+        now: Timestamp,
+        reason: RequestReason,
+        message: String,
+        of_fitting: Option<(FindingReason, String)>,
+    ) -> Refusal {
+        let mut findings = Findings::default();
+        for (provider, profiles) in &self.profiles {
+            for (name, profile) in profiles {
+                let mut unmet = self.unmet_by_profile(profile, asked);
+                if unmet.is_empty() {
+                    unmet.extend(of_fitting.clone());
+                }
+                findings.add(provider, name, "", unmet);
+            }
+        }
+        for (key, cluster) in &self.clusters {
+            let reference = &cluster.spec.cluster_provider_ref;
+            let unmet = self.unmet_by_cluster(cluster, purposes, asked, now);
+            findings.add(&reference.name, &reference.profile, &key.to_string(), unmet);
+        }
+        let (findings, findings_omitted) = findings.bounded();
+        Refusal { reason, message, findings, findings_omitted }
+    }
+}
+
+/// How well a candidate fits; the least is the best. What follows it, tenants or version and then the
+/// name, depends on what is ranked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    deprecated: bool,
+    weight: Reverse<i64>,
+    position: usize,
+}
+
+fn weight(demands: &[Demand], traits: &BTreeSet<String>) -> i64 {
+    let met = demands.iter().filter(|demand| demand.optional && demand.expression.holds(traits));
+    met.map(|demand| i64::from(demand.weight)).sum()
+}
+
+/// Position in the Purposes' list of profiles; those not listed come last.
+fn position(asked: &Aggregated, provider: &str, profile: &str) -> usize {
+    let full = format!("{provider}/{profile}");
+    asked.profiles.iter().position(|listed| *listed == profile || *listed == full).unwrap_or(usize::MAX)
+}
+
+/// Whether a version that runs fits what is asked: `None` if not, else the version, where it is one.
+fn fitting_version(runs: &str, asked: &Aggregated) -> Option<Option<Version>> {
+    let version = Version::parse(runs);
+    let fits = match (&asked.version, &version) {
+        (None, _) => true,
+        (Some(asked), Some(runs)) => asked.matches(runs),
+        (Some(_), None) => false,
+    };
+    fits.then_some(version)
+}
+
+fn unmet_traits(profile: &ProfileEntry, asked: &Aggregated) -> Vec<Unmet> {
+    let required = asked.demands.iter().filter(|demand| !demand.optional);
+    let unmet = required.filter(|demand| !demand.expression.holds(&profile.traits));
+    unmet.map(|demand| (FindingReason::NoProfileWithTrait, demand.written.clone())).collect()
+}

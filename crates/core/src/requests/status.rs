@@ -1,0 +1,148 @@
+//! What the status of a ClusterRequest says.
+
+use allotment_api::reasons::{ConditionType, PrefixReason, RequestReadyReason, RequestReason};
+use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant, ClusterRequestStatus, ObjectRef};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::aggregate::Aggregated;
+use super::conditions::{Said, is_true, whole_seconds};
+use super::plan::Plan;
+use super::prefixes;
+use super::request::to_value;
+use super::select::Refusal;
+use super::snapshot::{Snapshot, is_provisioned};
+use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+
+/// What was decided.
+pub(crate) enum Outcome<'a> {
+    /// Nothing yet, and this is in the way.
+    Waiting { message: String },
+    /// Denied or Pending.
+    Refused { refusal: Refusal },
+    /// Bound to a Cluster that is there.
+    Bound {
+        snapshot: &'a Snapshot,
+        grant: &'a ClusterRequestGrant,
+        bound: ObjectKey,
+        cluster: &'a Cluster,
+        asked: Option<Aggregated>,
+    },
+    /// Bound to a Cluster that is gone.
+    Lost { grant: &'a ClusterRequestGrant, bound: ObjectKey },
+}
+
+/// The write of the status, if it says anything new.
+pub(crate) fn status_plan(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestamp) -> Plan {
+    let old = request.status.clone().unwrap_or_default();
+    let mut new = desired_status(request, outcome, now);
+    new.last_reconcile_time = old.last_reconcile_time.clone();
+    if new == old {
+        return Plan::Done { again: None };
+    }
+    new.last_reconcile_time = Some(Time(whole_seconds(now)));
+    let change = merge_diff(&to_value(&old), &to_value(&new)).unwrap_or_default();
+    Plan::WriteStatus(Write::PatchStatus {
+        kind: Kind::ClusterRequest,
+        key: ObjectKey::of(&request.metadata),
+        patch: json!({ "metadata": preconditions(&request.metadata), "status": change }),
+    })
+}
+
+fn desired_status(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestamp) -> ClusterRequestStatus {
+    let mut status =
+        ClusterRequestStatus { observed_generation: request.metadata.generation, ..ClusterRequestStatus::default() };
+    let (reason, said) = match outcome {
+        Outcome::Waiting { message } => {
+            status.message = message.clone();
+            (RequestReason::Scheduling, Vec::new())
+        }
+        Outcome::Refused { refusal } => {
+            status.message = refusal.message.clone();
+            status.findings = refusal.findings.clone();
+            let omitted = i64::try_from(refusal.findings_omitted).unwrap_or(i64::MAX);
+            status.findings_omitted = (omitted > 0).then_some(omitted);
+            (refusal.reason, Vec::new())
+        }
+        Outcome::Bound { snapshot, grant, bound, cluster, asked } => {
+            let (ready, reason, message) = readiness(cluster, bound);
+            status.message = message.clone();
+            status.cluster_ref = Some(reference(bound));
+            let mut said = vec![Said::new(ConditionType::Ready, ready, reason.as_str(), message)];
+            said.extend(prefix_condition(request, grant, Some(cluster)));
+            said.extend(asked.as_ref().and_then(|asked| version_condition(snapshot, cluster, asked)));
+            said.extend(asked.as_ref().and_then(overridden_condition));
+            (RequestReason::Success, said)
+        }
+        Outcome::Lost { grant, bound } => {
+            let message = format!("Cluster {bound} is gone; delete and re-create the request to get another");
+            status.message = message.clone();
+            status.cluster_ref = Some(reference(bound));
+            let lost = RequestReadyReason::ClusterLost.as_str();
+            let mut said = vec![Said::new(ConditionType::Ready, false, lost, message)];
+            said.extend(prefix_condition(request, grant, None));
+            (RequestReason::Success, said)
+        }
+    };
+    status.status = Some(reason.verdict());
+    status.reason = reason.as_str().to_owned();
+    let old = request.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    status.conditions = said.iter().map(|said| said.written(old, request.metadata.generation, now)).collect();
+    status
+}
+
+fn reference(key: &ObjectKey) -> ObjectRef {
+    ObjectRef { name: key.name.clone(), namespace: Some(key.namespace.clone()) }
+}
+
+/// Whether the Cluster can be used now, and words for it.
+fn readiness(cluster: &Cluster, bound: &ObjectKey) -> (bool, RequestReadyReason, String) {
+    if is_true(cluster, ConditionType::ClusterHealthy) {
+        (true, RequestReadyReason::ClusterReady, "Cluster is ready".to_owned())
+    } else if is_provisioned(cluster) {
+        (false, RequestReadyReason::ClusterUnhealthy, format!("bound to {bound}, which is not healthy"))
+    } else {
+        (false, RequestReadyReason::ClusterCreating, format!("bound to {bound}, being created"))
+    }
+}
+
+/// Whether the proposed prefix was given; nothing where none was proposed.
+fn prefix_condition(request: &ClusterRequest, grant: &ClusterRequestGrant, cluster: Option<&Cluster>) -> Option<Said> {
+    let proposed = request.spec.prefix.as_deref().filter(|prefix| !prefix.is_empty())?;
+    let given = &grant.spec.prefix;
+    let others = cluster.into_iter().flat_map(|cluster| &cluster.spec.tenants);
+    let others = others.filter(|tenant| tenant.request_uid != grant.spec.request_uid);
+    let (honored, reason) = if given == proposed {
+        (true, PrefixReason::Honored)
+    } else if grant.spec.resolved.dedicated {
+        (false, PrefixReason::Dedicated)
+    } else {
+        // Who had it may be gone by now; that it was taken remains true.
+        (false, prefixes::obstacle(proposed, others).unwrap_or(PrefixReason::Taken))
+    };
+    let message = match reason {
+        PrefixReason::Honored => format!("the prefix is {given:?}, as proposed"),
+        PrefixReason::TooShort => format!("{proposed:?} is too short; the prefix is {given:?}"),
+        PrefixReason::Taken => {
+            format!("{proposed:?} belongs to another tenant of the Cluster; the prefix is {given:?}")
+        }
+        PrefixReason::Quarantined => {
+            format!("objects of a former tenant may begin with {proposed:?}; the prefix is {given:?}")
+        }
+        PrefixReason::Dedicated => "a dedicated Cluster has no prefixes".to_owned(),
+    };
+    Some(Said::new(ConditionType::PrefixHonored, honored, reason.as_str(), message))
+}
+
+fn version_condition(snapshot: &Snapshot, cluster: &Cluster, asked: &Aggregated) -> Option<Said> {
+    let version = asked.version.as_ref().filter(|version| version.is_full())?;
+    let deprecated = snapshot.profile_of(cluster)?.offer.is_deprecated(version);
+    let message = format!("version {} is deprecated", asked.version_text);
+    deprecated.then(|| Said::new(ConditionType::VersionDeprecated, true, "VersionDeprecated", message))
+}
+
+fn overridden_condition(asked: &Aggregated) -> Option<Said> {
+    let list = asked.overridden.join("; ");
+    (!list.is_empty()).then(|| Said::new(ConditionType::TraitsOverridden, true, "TraitsOverridden", list))
+}

@@ -1,0 +1,215 @@
+//! What becomes of Clusters, case by case.
+
+use allotment_core::requests::{ClusterPlan, decide_cluster};
+use allotment_core::write::ObjectKey;
+use serde_json::{Value, json};
+
+use crate::store::{Names, Scheduler, Store, landscape, purpose, request, settle};
+
+fn only_cluster(store: &Store) -> (ObjectKey, Value) {
+    let (key, cluster) = store.all("Cluster").next().expect("a Cluster");
+    (key.clone(), cluster.clone())
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let conditions = object["status"]["conditions"].as_array().expect("conditions");
+    conditions.iter().find(|condition| condition["type"] == kind).expect(kind)
+}
+
+fn granted(store: &mut Store) -> (Scheduler, Names) {
+    store.put(request("team", "r", json!({"purposes": ["workload"]})));
+    let (mut scheduler, mut names) = (Scheduler::default(), Names::default());
+    settle(store, &mut scheduler, &mut names);
+    store.provision();
+    settle(store, &mut scheduler, &mut names);
+    (scheduler, names)
+}
+
+fn place(kind: &str, namespace: &str, name: &str) -> (String, ObjectKey) {
+    (kind.to_owned(), ObjectKey::new(namespace, name))
+}
+
+#[test]
+fn an_unused_cluster_goes_after_its_grace_and_not_before() {
+    let mut store = landscape();
+    store.put(purpose("workload", json!({"idleGrace": "2m"})));
+    let (mut scheduler, mut names) = granted(&mut store);
+    store.delete(&place("ClusterRequest", "team", "r"));
+    settle(&mut store, &mut scheduler, &mut names);
+    let (key, _) = only_cluster(&store);
+    let again = match decide_cluster(&scheduler.snapshot, &key, store.time()) {
+        ClusterPlan::Done { again: Some(again) } => again,
+        plan => panic!("{plan:?}"),
+    };
+    assert_eq!(again.as_second(), store.now + 120);
+    store.now += 119;
+    scheduler.observe(&store, usize::MAX);
+    assert_eq!(scheduler.step_cluster(&mut store, &key), None, "a second early");
+    store.now += 1;
+    assert_eq!(scheduler.step_cluster(&mut store, &key), Some(Ok(())), "marked as draining");
+    settle(&mut store, &mut scheduler, &mut names);
+    assert_eq!(store.all("Cluster").count(), 0);
+}
+
+#[test]
+fn a_request_that_comes_in_time_keeps_the_cluster() {
+    let mut store = landscape();
+    let (mut scheduler, mut names) = granted(&mut store);
+    let (key, _) = only_cluster(&store);
+    store.delete(&place("ClusterRequest", "team", "r"));
+    settle(&mut store, &mut scheduler, &mut names);
+    store.now += 200;
+    store.put(request("team", "next", json!({"purposes": ["workload"]})));
+    settle(&mut store, &mut scheduler, &mut names);
+    store.now += 1000;
+    scheduler.observe(&store, usize::MAX);
+    assert_eq!(scheduler.step_cluster(&mut store, &key), None);
+    assert_eq!(only_cluster(&store).0, key);
+}
+
+#[test]
+fn nobody_takes_room_on_a_cluster_that_is_draining() {
+    let mut store = landscape();
+    let (mut scheduler, mut names) = granted(&mut store);
+    let (key, _) = only_cluster(&store);
+    let mut late = Scheduler::default();
+    store.delete(&place("ClusterRequest", "team", "r"));
+    settle(&mut store, &mut scheduler, &mut names);
+    store.put(request("team", "late", json!({"purposes": ["workload"]})));
+    late.observe(&store, usize::MAX);
+    store.now += 301;
+    assert_eq!(scheduler.step_cluster(&mut store, &key), Some(Ok(())), "draining");
+    let late_key = ObjectKey::new("team", "late");
+    late.step(&mut store, &late_key, &mut names).expect("takes the finalizer").expect("it does");
+    let events = store.log.len();
+    // The late one has seen its own finalizer, not the draining.
+    let (place, object) = store.log[events - 1].clone();
+    assert_eq!(place.1, late_key);
+    late.snapshot.apply(allotment_core::requests::Object::Request(Box::new(
+        serde_json::from_value(object.expect("there")).expect("a request"),
+    )));
+    assert_eq!(late.step(&mut store, &late_key, &mut names), Some(Err(crate::store::Failure::Conflict)));
+}
+
+#[test]
+fn a_cluster_in_use_says_for_whom_it_waits_and_goes_once_they_went() {
+    let mut store = landscape();
+    let (mut scheduler, mut names) = granted(&mut store);
+    let (key, cluster) = only_cluster(&store);
+    store.put(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest",
+        "metadata": {"name": "a", "namespace": "team", "annotations": {
+            "cluster.openmcp.cloud/live-in": cluster["metadata"]["uid"], "cluster.openmcp.cloud/live-in-name": key.to_string()}},
+        "spec": {"requestRef": {"name": "r"}, "permissions": []}}));
+    store.delete(&("Cluster".to_owned(), key.clone()));
+    settle(&mut store, &mut scheduler, &mut names);
+    let blocked = condition(store.get("Cluster", &key.namespace, &key.name).expect("waits"), "DeletionBlocked").clone();
+    assert_eq!((&blocked["status"], &blocked["reason"]), (&json!("True"), &json!("InUse")));
+    assert_eq!(blocked["message"], "in use by AccessRequest team/a, ClusterRequest team/r");
+    store.delete(&place("ClusterRequest", "team", "r"));
+    settle(&mut store, &mut scheduler, &mut names);
+    assert!(store.get("ClusterRequest", "team", "r").is_some(), "waits for the access that came by it");
+    store.edit("AccessRequest", "team", "a", &json!({"metadata": {"annotations": null}}));
+    settle(&mut store, &mut scheduler, &mut names);
+    assert!(store.get("ClusterRequest", "team", "r").is_none());
+    assert_eq!(store.all("Cluster").count(), 0);
+}
+
+#[test]
+fn retain_and_clusters_written_by_hand_never_go_by_themselves() {
+    let mut store = landscape();
+    store.put(purpose("workload", json!({"deletionPolicy": "Retain"})));
+    store.put(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "hand", "namespace": "team"},
+        "spec": {"clusterProviderRef": {"name": "local", "profile": "local"}, "purposes": ["mcp"]}}));
+    let (mut scheduler, mut names) = granted(&mut store);
+    store.delete(&place("ClusterRequest", "team", "r"));
+    settle(&mut store, &mut scheduler, &mut names);
+    store.now += 1_000_000;
+    let keys: Vec<ObjectKey> = store.all("Cluster").map(|(key, _)| key.clone()).collect();
+    for key in &keys {
+        assert_eq!(scheduler.step_cluster(&mut store, key), None, "{key}");
+    }
+    assert_eq!(keys.len(), 2);
+    assert!(store.get("Cluster", "team", "hand").expect("kept")["spec"].get("deletionPolicy").is_none());
+}
+
+#[test]
+fn a_cluster_written_by_hand_takes_requests_only_if_opened() {
+    for (dedicated, purpose, expect) in [
+        (json!(null), "workload", false),
+        (json!(false), "workload", true),
+        (json!(true), "workload", false),
+        (json!(true), "mcp", true),
+        (json!(false), "mcp", false),
+    ] {
+        let mut store = landscape();
+        store.put(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "hand", "namespace": "team"},
+            "spec": {"clusterProviderRef": {"name": "local", "profile": "local"}, "kubernetes": {"version": "1.36.3"},
+                "purposes": [purpose], "dedicated": dedicated}}));
+        store.put(request("team", "r", json!({"purposes": [purpose]})));
+        settle(&mut store, &mut Scheduler::default(), &mut Names::default());
+        let grant = store.get("ClusterRequestGrant", "team", "r").expect("granted");
+        assert_eq!(grant["spec"]["clusterRef"]["name"] == "hand", expect, "{dedicated} {purpose}");
+    }
+}
+
+#[test]
+fn a_cluster_gone_by_force_leaves_the_request_granted_and_lost() {
+    let mut store = landscape();
+    let (mut scheduler, mut names) = granted(&mut store);
+    let (key, _) = only_cluster(&store);
+    store.delete(&("Cluster".to_owned(), key.clone()));
+    store.edit(
+        "Cluster",
+        &key.namespace,
+        &key.name,
+        &json!({"metadata": {"annotations": {"cluster.openmcp.cloud/force-delete": "true"}}}),
+    );
+    store.now += 3600;
+    settle(&mut store, &mut scheduler, &mut names);
+    assert_eq!(store.all("Cluster").count(), 0);
+    let request = store.get("ClusterRequest", "team", "r").expect("there");
+    assert_eq!(request["status"]["status"], "Granted");
+    assert_eq!(condition(request, "Ready")["reason"], "ClusterLost");
+    assert_eq!(store.get("ClusterRequestGrant", "team", "r").expect("kept")["status"]["phase"], "Lost");
+}
+
+#[test]
+fn a_withdrawn_cluster_keeps_its_tenants_and_takes_no_new_ones() {
+    let mut store = landscape();
+    let (mut scheduler, mut names) = granted(&mut store);
+    let (key, _) = only_cluster(&store);
+    store.edit("ClusterProvider", "", "local", &json!({"status": {"profiles": []}}));
+    store.put(request("team", "new", json!({"purposes": ["workload"]})));
+    settle(&mut store, &mut scheduler, &mut names);
+    let cluster = store.get("Cluster", &key.namespace, &key.name).expect("kept");
+    assert_eq!(condition(cluster, "Withdrawn")["status"], "True");
+    assert_eq!(store.get("ClusterRequest", "team", "r").expect("there")["status"]["status"], "Granted");
+    let denied = &store.get("ClusterRequest", "team", "new").expect("there")["status"];
+    assert_eq!((&denied["status"], &denied["reason"]), (&json!("Denied"), &json!("NoReadyProvider")));
+    assert_eq!(denied["findings"][0]["reason"], "Withdrawn");
+}
+
+#[test]
+fn ceilings_and_policy_follow_the_purpose_and_stay_when_it_goes() {
+    let mut store = landscape();
+    let (mut scheduler, mut names) = granted(&mut store);
+    let (key, _) = only_cluster(&store);
+    store.edit(
+        "Purpose",
+        "",
+        "workload",
+        &json!({"spec": {"deletionPolicy": "Retain", "idleGrace": "1h",
+        "permissionCeiling": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}}),
+    );
+    settle(&mut store, &mut scheduler, &mut names);
+    let spec = store.get("Cluster", &key.namespace, &key.name).expect("there")["spec"].clone();
+    assert_eq!((&spec["deletionPolicy"], &spec["idleGrace"]), (&json!("Retain"), &json!("1h")));
+    assert_eq!(spec["ceilings"][0]["rules"][0]["resources"], json!(["pods"]));
+    let grant = store.get("ClusterRequestGrant", "team", "r").expect("there")["spec"].clone();
+    store.delete(&place("Purpose", "", "workload"));
+    settle(&mut store, &mut scheduler, &mut names);
+    assert_eq!(store.get("Cluster", &key.namespace, &key.name).expect("there")["spec"], spec);
+    assert_eq!(store.get("ClusterRequestGrant", "team", "r").expect("there")["spec"], grant);
+}
