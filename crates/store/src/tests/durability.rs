@@ -1,0 +1,349 @@
+//! What is left when the power goes: at every operation of the disk, in several ways each time. The same
+//! check has to find something when syncs do nothing, or it could not fail.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::suite::restless;
+use crate::conformance::{body, key, template};
+use crate::embedded::simulated::{Disk, DiskFaults};
+use crate::{
+    Embedded, Event, EventKind, Expect, HistoryLimits, Key, ListQuery, OpenError, Revision, Scope, Store, StoreError,
+    Tenant, WatchScope, Write,
+};
+
+/// Name to data of the ConfigMaps of a tenant.
+type Contents = BTreeMap<String, String>;
+
+/// What one writer knows of its tenant.
+#[derive(Clone, Debug, Default)]
+struct Ledger {
+    tenant: String,
+    /// What was acknowledged.
+    sure: Contents,
+    /// What there would be if the write that failed was done after all, if that may be.
+    doubtful: Option<Contents>,
+    newest: Revision,
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+fn name_data(entry: &crate::Entry) -> (String, String) {
+    let text = String::from_utf8_lossy(&entry.body).into_owned();
+    let data = text.rsplit('"').nth(1).unwrap_or_default().to_owned();
+    (entry.name.to_string(), data)
+}
+
+fn scope(tenant: &str) -> Scope {
+    Scope { tenant: Tenant::logical(tenant), ..scope_of(&key(tenant, "", "")) }
+}
+
+fn scope_of(key: &Key) -> Scope {
+    Scope { tenant: key.tenant.clone(), resource: key.resource.clone(), namespace: None }
+}
+
+/// Random writes to one tenant until one fails.
+async fn write(store: Embedded, tenant: String, seed: u64, writes: u64) -> Ledger {
+    let mut dice = Dice(seed);
+    let mut ledger = Ledger { tenant: tenant.clone(), ..Ledger::default() };
+    for count in 0..writes {
+        let (write, after) = next_write(&store, &ledger, &mut dice, &format!("{seed}-{count}")).await;
+        match store.commit(write).await {
+            Ok(outcome) => {
+                ledger.sure = after;
+                ledger.newest = outcome.revision;
+            }
+            Err(StoreError::Unknown { .. }) => {
+                ledger.doubtful = Some(after);
+                break;
+            }
+            Err(StoreError::ReadOnly { .. } | StoreError::Unavailable { .. }) => break,
+            Err(error) => panic!("a lone writer of {tenant} met {error}"),
+        }
+    }
+    ledger
+}
+
+async fn next_write(store: &Embedded, ledger: &Ledger, dice: &mut Dice, data: &str) -> (Write, Contents) {
+    let mut after = ledger.sure.clone();
+    let tenant = Tenant::logical(&ledger.tenant);
+    match dice.roll(12) {
+        0 => (Write::DropTenant { tenant }, Contents::new()),
+        1 if after.is_empty() => {
+            after.extend([("one".into(), "one".into()), ("two".into(), "two".into())]);
+            (Write::Instantiate { tenant, template: template() }, after)
+        }
+        choice => {
+            let key = key(&ledger.tenant, "a", ["one", "x", "y", "z"][dice.roll(4) as usize]);
+            let current = store.get(&key).await.expect("reads go on");
+            let name = key.name.to_string();
+            match current {
+                Some(current) if choice < 4 => {
+                    after.remove(&name);
+                    (Write::Delete { key, expect: current.revision, last: None }, after)
+                }
+                current => {
+                    let expect = current.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+                    let data = format!("{data}-{}", "x".repeat(dice.roll(300) as usize));
+                    after.insert(name, data.clone());
+                    (Write::Put { key, expect, body: body(&data) }, after)
+                }
+            }
+        }
+    }
+}
+
+/// Four writers at once on `disk`.
+async fn work(disk: &Disk, seed: u64) -> Vec<Ledger> {
+    let Ok(store) = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await else {
+        return Vec::new();
+    };
+    let mut tasks = JoinSet::new();
+    for tenant in 0..4 {
+        tasks.spawn(write(store.clone(), format!("t{tenant}"), seed + tenant, 12));
+    }
+    tasks.join_all().await
+}
+
+async fn contents(store: &Embedded, tenant: &str, at: Option<Revision>) -> Result<Contents, StoreError> {
+    let query = ListQuery { scope: scope(tenant), at, after: None, limit: 0 };
+    Ok(store.list(query).await?.entries.iter().map(|entry| name_data(entry)).collect())
+}
+
+/// What is wrong with what is found on `disk`.
+async fn violations(disk: &Disk, ledgers: &[Ledger]) -> Vec<String> {
+    let opened = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await;
+    let store = match opened {
+        Ok(store) => store,
+        Err(error) => return vec![format!("does not open: {error}")],
+    };
+    let mut wrong = Vec::new();
+    let newest = store.revision().await.expect("answers");
+    for ledger in ledgers {
+        if newest < ledger.newest {
+            wrong.push(format!("revision {newest} is before {}, which was acknowledged", ledger.newest));
+        }
+        let found = contents(&store, &ledger.tenant, None).await.expect("lists");
+        if found != ledger.sure && Some(&found) != ledger.doubtful.as_ref() {
+            wrong.push(format!("{}: found {found:?}, expected {:?}", ledger.tenant, ledger.sure));
+        }
+        wrong.extend(check_history(&store, &ledger.tenant, &found, newest).await);
+    }
+    let probe = key("probe", "a", "x");
+    let write = Write::Put { key: probe.clone(), expect: Expect::Absent, body: body("x") };
+    if let Err(error) = store.commit(write).await {
+        wrong.push(format!("takes no writes: {error}"));
+    }
+    store.close().await;
+    match Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await {
+        Ok(store) if store.get(&probe).await.is_ok_and(|found| found.is_some()) => (),
+        other => wrong.push(format!("a later write is not there: {other:?}")),
+    }
+    wrong
+}
+
+/// The history that came back leads to what is there now.
+async fn check_history(store: &Embedded, tenant: &str, found: &Contents, newest: Revision) -> Option<String> {
+    let from = Revision(store.report().history_after);
+    let mut state = contents(store, tenant, Some(from)).await.ok()?;
+    let mut watch = store.watch(WatchScope::Scope(scope(tenant)), from).await.ok()?;
+    while watch.progress() < newest {
+        let event: Arc<Event> = watch.next().await.ok()?;
+        let (name, data) = name_data(&event.entry);
+        let before = match event.kind {
+            EventKind::Deleted => state.remove(&name),
+            EventKind::Added | EventKind::Modified => state.insert(name, data),
+        };
+        if before != event.previous.as_ref().map(|entry| name_data(entry).1) {
+            return Some(format!("{tenant}: the event {event:?} follows {before:?}"));
+        }
+    }
+    (state != *found).then(|| format!("{tenant}: the history leads to {state:?}, found is {found:?}"))
+}
+
+/// Cuts the power at every operation of a run; returns what was found to be wrong, and how many cuts
+/// there were.
+async fn cut_everywhere(seed: u64, sync_lies: bool) -> (Vec<String>, u64) {
+    let whole = Disk::new(DiskFaults { sync_lies, ..DiskFaults::default() });
+    let ledgers = work(&whole, seed).await;
+    assert!(ledgers.iter().all(|ledger| ledger.doubtful.is_none() && ledger.newest.0 > 0));
+    let operations = whole.operations();
+    let mut wrong = Vec::new();
+    for cut in 1..=operations {
+        let disk = Disk::new(DiskFaults { cut_at: Some(cut), sync_lies, ..DiskFaults::default() });
+        let ledgers = work(&disk, seed).await;
+        for variant in 0..3 {
+            let found = disk.after_power_cut(cut * 31 + variant);
+            if variant == 0 {
+                // The power goes again while the first cut is mended.
+                found.set_faults(DiskFaults { cut_at: Some(1 + cut % 4), ..DiskFaults::default() });
+                // Most of these cannot finish, which is the point.
+                drop(Embedded::open_on(Arc::new(found.clone()), restless(HistoryLimits::default())).await);
+                let found = found.after_power_cut(cut);
+                wrong.extend(violations(&found, &ledgers).await.iter().map(|wrong| format!("{cut}, twice: {wrong}")));
+            }
+            let found = disk.after_power_cut(cut * 31 + variant);
+            wrong.extend(violations(&found, &ledgers).await.iter().map(|wrong| format!("{cut}.{variant}: {wrong}")));
+        }
+    }
+    (wrong, operations)
+}
+
+#[tokio::test]
+async fn a_power_cut_at_any_operation_loses_nothing_that_was_acknowledged() {
+    for seed in [1, 100] {
+        let (wrong, cuts) = cut_everywhere(seed, false).await;
+        assert!(
+            wrong.is_empty(),
+            "seed {seed}: {} violations, the first: {:#?}",
+            wrong.len(),
+            &wrong[..wrong.len().min(5)]
+        );
+        assert!(cuts > 50, "{cuts} cuts are too few to say anything");
+    }
+}
+
+#[tokio::test]
+async fn the_check_finds_a_missing_sync() {
+    let (wrong, _) = cut_everywhere(1, true).await;
+    assert!(wrong.iter().any(|wrong| wrong.contains("which was acknowledged")), "nothing was found: {wrong:?}");
+    assert!(wrong.iter().any(|wrong| wrong.contains("expected")), "no lost object was found");
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_writes_and_keeps_the_rest() {
+    let whole = Disk::default();
+    work(&whole, 7).await;
+    for room in (100..6000).step_by(397) {
+        let disk = Disk::new(DiskFaults { room: Some(room), ..DiskFaults::default() });
+        let ledgers = work(&disk, 7).await;
+        assert!(ledgers.iter().all(|ledger| ledger.doubtful.is_none()), "what was not written is known not to be");
+        let wrong = violations(&disk.after_exit(), &ledgers).await;
+        assert!(wrong.is_empty(), "room for {room}: {wrong:#?}");
+    }
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_writes_are_refused_and_reads_go_on() {
+    let whole = Disk::default();
+    work(&whole, 7).await;
+    for sync in 3..whole.syncs() {
+        let disk = Disk::new(DiskFaults { fail_sync_at: Some(sync), ..DiskFaults::default() });
+        let ledgers = work(&disk, 7).await;
+        let mended = disk.after_exit();
+        let wrong = violations(&mended, &ledgers).await;
+        assert!(wrong.is_empty(), "sync {sync} failed: {wrong:#?}");
+        let wrong = violations(&mended.after_power_cut(sync), &ledgers).await;
+        let wrong: Vec<_> = wrong.into_iter().filter(|wrong| !wrong.contains("takes no writes")).collect();
+        assert!(wrong.is_empty(), "sync {sync} failed, then the power: {wrong:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_whose_disk_failed_says_so_until_it_is_opened_again() {
+    let disk = Disk::default();
+    let store = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await.expect("opens");
+    let put = |name: &str| Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
+    store.commit(put("one")).await.expect("creates");
+    disk.set_faults(DiskFaults { fail_sync_at: Some(disk.syncs() + 1), ..DiskFaults::default() });
+    let refused = store.commit(put("two")).await;
+    assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "it is known not to be written: {refused:?}");
+    let refused = store.commit(put("three")).await.expect_err("refuses").to_string();
+    assert!(refused.contains("the disk failed to sync"), "{refused}");
+    assert!(store.read_only().is_some());
+    assert!(store.get(&key("t", "a", "one")).await.expect("reads go on").is_some());
+    assert!(store.get(&key("t", "a", "two")).await.expect("reads go on").is_none());
+    store.close().await;
+    let store = Embedded::open_on(Arc::new(disk), restless(HistoryLimits::default())).await.expect("opens");
+    assert_eq!(store.report().objects, 1);
+    store.commit(put("two")).await.expect("writes again");
+}
+
+/// A disk with a log of five frames, and where each begins.
+async fn five_frames() -> (Disk, Vec<u64>) {
+    let disk = Disk::default();
+    let store = Embedded::open_on(Arc::new(disk.clone()), crate::Options::default()).await.expect("opens");
+    let mut begins = Vec::new();
+    for name in ["1", "2", "3", "4", "5"] {
+        begins.push(disk.bytes(LOG).expect("is there").len() as u64);
+        let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
+        store.commit(write).await.expect("creates");
+    }
+    store.close().await;
+    (disk, begins)
+}
+
+const LOG: &str = "log-00000000000000000001";
+
+#[tokio::test]
+async fn damage_in_the_middle_of_the_log_stops_the_start_and_at_its_end_is_cut() {
+    let (disk, begins) = five_frames().await;
+    let whole = disk.bytes(LOG).expect("is there");
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        let broken = disk.after_exit();
+        broken.set_bytes(LOG, bytes.clone());
+        let result = Embedded::open_on(Arc::new(broken.clone()), crate::Options::default()).await;
+        let frame = begins.iter().rposition(|begin| *begin <= at as u64);
+        match (result, frame) {
+            (Ok(store), Some(4)) => {
+                assert_eq!(store.report().objects, 4);
+                assert_eq!(broken.bytes(LOG).expect("is there"), whole[..begins[4] as usize], "the end is cut");
+            }
+            (Err(OpenError::Damaged { file, offset, .. }), frame) if frame != Some(4) => {
+                assert_eq!(
+                    (file.as_str(), offset),
+                    ("disk/log-00000000000000000001", frame.map_or(0, |frame| begins[frame]))
+                );
+                assert_eq!(broken.bytes(LOG).expect("is there"), bytes, "nothing was touched");
+            }
+            (other, _) => panic!("byte {at}: {other:?}"),
+        }
+    }
+    for len in 0..whole.len() {
+        let torn = disk.after_exit();
+        torn.set_bytes(LOG, whole[..len].to_vec());
+        let store = Embedded::open_on(Arc::new(torn), crate::Options::default()).await.expect("opens");
+        let frames = begins.iter().filter(|begin| **begin <= len as u64).count().saturating_sub(1);
+        assert_eq!(store.report().objects, if len == whole.len() { 5 } else { frames as u64 }, "{len} bytes");
+    }
+}
+
+#[tokio::test]
+async fn damage_in_a_snapshot_or_a_missing_segment_stops_the_start() {
+    let disk = Disk::default();
+    work(&disk, 3).await;
+    let store = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await.expect("opens");
+    let report = store.report().clone();
+    store.close().await;
+    let (snapshot, len) = report.snapshot.expect("there was enough for one");
+    for at in (0..len as usize).step_by(7) {
+        let broken = disk.after_exit();
+        let mut bytes = broken.bytes(&snapshot).expect("is there");
+        bytes[at] ^= 0x55;
+        broken.set_bytes(&snapshot, bytes);
+        let result = Embedded::open_on(Arc::new(broken), restless(HistoryLimits::default())).await;
+        assert!(matches!(result, Err(OpenError::Damaged { .. })), "byte {at}: {result:?}");
+        let broken = disk.after_exit();
+        let bytes = broken.bytes(&snapshot).expect("is there");
+        broken.set_bytes(&snapshot, bytes[..at].to_vec());
+        let result = Embedded::open_on(Arc::new(broken), restless(HistoryLimits::default())).await;
+        assert!(matches!(result, Err(OpenError::Damaged { .. })), "{at} bytes: {result:?}");
+    }
+    let broken = disk.after_exit();
+    for segment in &report.segments {
+        crate::Files::remove(&broken, &segment.name).await.expect("removes");
+    }
+    let result = Embedded::open_on(Arc::new(broken), restless(HistoryLimits::default())).await;
+    assert!(matches!(result, Err(OpenError::Damaged { .. })), "{result:?}");
+}
