@@ -36,9 +36,27 @@ struct Inner {
     dead: bool,
     files: BTreeMap<u64, Content>,
     names: BTreeMap<String, u64>,
-    /// The names as they were after each change since the folder was last synced; the first is durable.
-    past_names: Vec<BTreeMap<String, u64>>,
+    /// The names as they were when the folder was last synced.
+    durable_names: BTreeMap<String, u64>,
+    /// What happened to names since then: which went, which came.
+    renames: Vec<Rename>,
     next_file: u64,
+}
+
+/// A change of names: one that goes, one that comes.
+#[derive(Clone, Debug, Default)]
+struct Rename {
+    gone: Option<String>,
+    come: Option<(String, u64)>,
+}
+
+impl Rename {
+    fn apply(self, names: &mut BTreeMap<String, u64>) {
+        if let Some(name) = self.gone {
+            names.remove(&name);
+        }
+        names.extend(self.come);
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -100,9 +118,23 @@ impl Inner {
         Ok(self.dead)
     }
 
-    fn rename_names(&mut self, change: impl FnOnce(&mut BTreeMap<String, u64>)) {
-        self.past_names.push(self.names.clone());
-        change(&mut self.names);
+    fn rename(&mut self, gone: Option<&str>, come: Option<(&str, u64)>) {
+        let rename = Rename { gone: gone.map(str::to_owned), come: come.map(|(name, file)| (name.to_owned(), file)) };
+        rename.clone().apply(&mut self.names);
+        self.renames.push(rename);
+    }
+
+    /// The names that may be found after the power was cut: those that were durable, with the first few
+    /// changes, or with some of them in any combination.
+    fn surviving_names(&self, dice: &mut impl FnMut(usize) -> usize) -> BTreeMap<String, u64> {
+        let mut names = self.durable_names.clone();
+        let (any, first) = (dice(2) == 0, dice(self.renames.len() + 1));
+        for (index, rename) in self.renames.iter().enumerate() {
+            if if any { dice(2) == 0 } else { index < first } {
+                rename.clone().apply(&mut names);
+            }
+        }
+        names
     }
 
     fn find(&self, name: &str) -> io::Result<u64> {
@@ -149,15 +181,20 @@ impl Disk {
             ((state >> 33) as usize) % sides
         };
         let inner = self.inner();
-        let mut choices = inner.past_names.clone();
-        choices.push(inner.names.clone());
-        let names = choices[dice(choices.len())].clone();
+        let names = inner.surviving_names(&mut dice);
         let files = names.values().map(|file| {
             let data = inner.files.get(file).map(|content| content.survive(&mut dice)).unwrap_or_default();
             (*file, Content { durable: data.clone(), data, lost: Vec::new() })
         });
         let files = files.collect();
-        Disk(Arc::new(Mutex::new(Inner { files, names, next_file: inner.next_file, ..Inner::default() })))
+        let durable_names = names.clone();
+        Disk(Arc::new(Mutex::new(Inner {
+            files,
+            names,
+            durable_names,
+            next_file: inner.next_file,
+            ..Inner::default()
+        })))
     }
 
     /// A healthy copy of it as it is, as if the process had ended and the system gone on.
@@ -182,6 +219,7 @@ impl Disk {
                 inner.next_file += 1;
                 let file = inner.next_file;
                 inner.names.insert(name.to_owned(), file);
+                inner.durable_names.insert(name.to_owned(), file);
                 file
             }
         };
@@ -233,7 +271,7 @@ impl Files for Disk {
         let cut = inner.step()?;
         inner.next_file += 1;
         let file = inner.next_file;
-        inner.rename_names(|names| names.extend([(name.to_owned(), file)]));
+        inner.rename(None, Some((name, file)));
         if cut {
             return Err(io::Error::other("the power went"));
         }
@@ -251,10 +289,7 @@ impl Files for Disk {
         let mut inner = self.inner();
         let cut = inner.step()?;
         let file = inner.find(from)?;
-        inner.rename_names(|names| {
-            names.remove(from);
-            names.insert(to.to_owned(), file);
-        });
+        inner.rename(Some(from), Some((to, file)));
         if cut { Err(io::Error::other("the power went")) } else { Ok(()) }
     }
 
@@ -263,7 +298,7 @@ impl Files for Disk {
         let mut inner = self.inner();
         let cut = inner.step()?;
         inner.find(name)?;
-        inner.rename_names(|names| names.retain(|have, _| have != name));
+        inner.rename(Some(name), None);
         if cut { Err(io::Error::other("the power went")) } else { Ok(()) }
     }
 
@@ -274,7 +309,8 @@ impl Files for Disk {
             return Err(io::Error::other("the power went"));
         }
         if !inner.faults.sync_lies {
-            inner.past_names.clear();
+            inner.durable_names = inner.names.clone();
+            inner.renames.clear();
         }
         Ok(())
     }

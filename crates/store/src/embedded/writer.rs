@@ -95,6 +95,8 @@ async fn write_header(log: &mut dyn FileWriter, first: u64) -> std::io::Result<(
 }
 
 async fn mend(files: &dyn Files, recovered: &Recovered) -> std::io::Result<(Box<dyn FileWriter>, u64)> {
+    // A process that ended between a rename and its sync leaves names that are not durable yet.
+    files.sync_folder().await?;
     for name in &recovered.obsolete {
         files.remove(name).await?;
     }

@@ -194,6 +194,13 @@ async fn cut_everywhere(seed: u64, sync_lies: bool) -> (Vec<String>, u64) {
             let found = disk.after_power_cut(cut * 31 + variant);
             wrong.extend(violations(&found, &ledgers).await.iter().map(|wrong| format!("{cut}.{variant}: {wrong}")));
         }
+        // Only the process ends there; the power goes while or after it is opened again.
+        let found = disk.after_exit();
+        found.set_faults(DiskFaults { cut_at: Some(1 + cut % 9), sync_lies, ..DiskFaults::default() });
+        violations(&found, &[]).await;
+        let found = violations(&found.after_power_cut(cut), &ledgers).await;
+        let found = found.iter().filter(|wrong| !wrong.contains("takes no writes"));
+        wrong.extend(found.map(|wrong| format!("{cut}, after an exit: {wrong}")));
     }
     (wrong, operations)
 }
