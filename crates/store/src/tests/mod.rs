@@ -2,4 +2,5 @@
 
 mod durability;
 mod folder;
+mod model;
 mod suite;
