@@ -14,6 +14,7 @@ mod metrics;
 mod negotiation;
 mod nonresource;
 mod openapi;
+pub mod protobuf;
 mod query;
 pub mod registry;
 pub mod request;

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use jiff::civil::{Date, Time};
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::Offset;
 
 /// Which form a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,22 +25,10 @@ impl Precision {
 
 /// The time in the form that it is stored and answered in, always UTC.
 pub(crate) fn format(time: Timestamp, precision: Precision) -> String {
-    let civil = time.to_zoned(TimeZone::UTC).datetime();
-    let (date, clock) = (civil.date(), civil.time());
-    let mut text = format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-        date.year(),
-        date.month(),
-        date.day(),
-        clock.hour(),
-        clock.minute(),
-        clock.second()
-    );
-    if precision == Precision::Micros {
-        text.push_str(&format!(".{:06}", clock.subsec_nanosecond() / 1000));
+    match precision {
+        Precision::Seconds => allotment_machinery::time::format(time),
+        Precision::Micros => allotment_machinery::time::format_micro(time),
     }
-    text.push('Z');
-    text
 }
 
 /// Reads a time.

@@ -22,9 +22,18 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::metadata;
 
 pub(crate) use cells::since;
-pub use rows::{Connects, kinds};
+pub use rows::kinds;
+pub(crate) use shape::decode_whole;
+pub(crate) use types::{Field, Message, SCHEMA_PROPS, Type, message, message_of_kind};
 
 /// What the core group's rules say of an object's finalizers.
 fn core_finalizers(object: &Map) -> Vec<FieldError> {
     object.get("metadata").and_then(Value::as_object).map(metadata::validate_core_finalizers).unwrap_or_default()
+}
+
+/// A time as JSON shows it, to the second or to the microsecond; `None` for years that JSON has no text for.
+pub(crate) fn time_text(time: jiff::Timestamp, micros: bool) -> Option<String> {
+    let year = jiff::tz::Offset::UTC.to_datetime(time).year();
+    let precision = if micros { gotime::Precision::Micros } else { gotime::Precision::Seconds };
+    (0..=9999).contains(&year).then(|| gotime::format(time, precision))
 }

@@ -11,6 +11,10 @@ use super::event::{CoreEvent, NewEvent};
 use super::namespace::Namespace;
 use super::rbac::{Binding, Role};
 use super::schema::TypeSchema;
+use crate::auth::{
+    LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview, SubjectAccessReview,
+    TokenRequest, TokenReview,
+};
 use crate::crd::DefinitionStrategy;
 use crate::registry::{Column, Connect, Kind, Strategy, Subresource, Subresources, Version};
 
@@ -20,29 +24,10 @@ const NAMESPACE_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "
 const CREATE: &[&str] = &["create"];
 const UPDATE: &[&str] = &["update"];
 
-/// What answers creates of kinds that are not stored. A kind whose place is empty has no row.
-#[derive(Clone, Debug, Default)]
-pub struct Connects {
-    /// `serviceaccounts/token`
-    pub token_request: Option<Arc<dyn Connect>>,
-    /// `authentication.k8s.io`: TokenReview
-    pub token_review: Option<Arc<dyn Connect>>,
-    /// `authentication.k8s.io`: SelfSubjectReview
-    pub self_subject_review: Option<Arc<dyn Connect>>,
-    /// `authorization.k8s.io`: SubjectAccessReview
-    pub subject_access_review: Option<Arc<dyn Connect>>,
-    /// `authorization.k8s.io`: SelfSubjectAccessReview
-    pub self_subject_access_review: Option<Arc<dyn Connect>>,
-    /// `authorization.k8s.io`: LocalSubjectAccessReview
-    pub local_subject_access_review: Option<Arc<dyn Connect>>,
-    /// `authorization.k8s.io`: SelfSubjectRulesReview
-    pub self_subject_rules_review: Option<Arc<dyn Connect>>,
-}
-
 /// The built-in kinds, to make a registry of.
-pub fn kinds(connects: &Connects) -> Vec<Arc<Kind>> {
-    let stored = core_rows(connects).into_iter().chain(group_rows());
-    stored.chain(review_rows(connects)).map(|row| Arc::new(row.kind())).collect()
+pub fn kinds() -> Vec<Arc<Kind>> {
+    let rows = core_rows().into_iter().chain(group_rows()).chain(review_rows());
+    rows.map(|row| Arc::new(row.kind())).collect()
 }
 
 /// The parts of a row that differ.
@@ -114,16 +99,16 @@ impl Row {
     }
 }
 
-fn core_rows(connects: &Connects) -> Vec<Row> {
+fn core_rows() -> Vec<Row> {
     let finalize =
         Subresource { name: "finalize", group_version: None, kind: "Namespace", verbs: UPDATE, connect: None };
-    let token = connects.token_request.clone().map(|connect| Subresource {
+    let token = Subresource {
         name: "token",
         group_version: Some(("authentication.k8s.io", "v1")),
         kind: "TokenRequest",
         verbs: CREATE,
-        connect: Some(connect),
-    });
+        connect: Some(Arc::new(TokenRequest)),
+    };
     vec![
         Row {
             namespaced: false,
@@ -143,7 +128,7 @@ fn core_rows(connects: &Connects) -> Vec<Row> {
         Row {
             short_names: &["sa"],
             columns: columns::service_account(),
-            subresources: Subresources { others: token.into_iter().collect(), ..Subresources::default() },
+            subresources: Subresources { others: vec![token], ..Subresources::default() },
             ..row("", "core/v1.ServiceAccount", "serviceaccounts", ServiceAccount)
         },
         Row {
@@ -220,51 +205,50 @@ fn group_rows() -> Vec<Row> {
     ]
 }
 
-fn review_rows(connects: &Connects) -> Vec<Row> {
+fn review_rows() -> Vec<Row> {
     let (authentication, authorization) = ("authentication.k8s.io", "authorization.k8s.io");
-    let rows = [
-        (&connects.token_review, authentication, "authentication/v1.TokenReview", "tokenreviews", false),
-        (
-            &connects.self_subject_review,
+    let review = |group, message, plural, connect: Arc<dyn Connect>| Row {
+        namespaced: false,
+        verbs: CREATE,
+        connect: Some(connect),
+        ..row(group, message, plural, Review)
+    };
+    vec![
+        review(authentication, "authentication/v1.TokenReview", "tokenreviews", Arc::new(TokenReview)),
+        review(
             authentication,
             "authentication/v1.SelfSubjectReview",
             "selfsubjectreviews",
-            false,
+            Arc::new(SelfSubjectReview),
         ),
-        (
-            &connects.subject_access_review,
+        review(
             authorization,
             "authorization/v1.SubjectAccessReview",
             "subjectaccessreviews",
-            false,
+            Arc::new(SubjectAccessReview),
         ),
-        (
-            &connects.self_subject_access_review,
+        review(
             authorization,
             "authorization/v1.SelfSubjectAccessReview",
             "selfsubjectaccessreviews",
-            false,
+            Arc::new(SelfSubjectAccessReview),
         ),
-        (
-            &connects.local_subject_access_review,
-            authorization,
-            "authorization/v1.LocalSubjectAccessReview",
-            "localsubjectaccessreviews",
-            true,
-        ),
-        (
-            &connects.self_subject_rules_review,
+        Row {
+            namespaced: true,
+            ..review(
+                authorization,
+                "authorization/v1.LocalSubjectAccessReview",
+                "localsubjectaccessreviews",
+                Arc::new(LocalSubjectAccessReview),
+            )
+        },
+        review(
             authorization,
             "authorization/v1.SelfSubjectRulesReview",
             "selfsubjectrulesreviews",
-            false,
+            Arc::new(SelfSubjectRulesReview),
         ),
-    ];
-    let given = rows.into_iter().filter_map(|(connect, group, message, plural, namespaced)| {
-        let connect = Some(connect.clone()?);
-        Some(Row { namespaced, verbs: CREATE, connect, ..row(group, message, plural, Review) })
-    });
-    given.collect()
+    ]
 }
 
 /// Reviews are not stored; there is nothing to prepare or to keep.
@@ -280,7 +264,7 @@ mod tests {
 
     #[test]
     fn every_row_has_a_type_of_its_name_and_as_many_cells_as_columns() {
-        for kind in kinds(&Connects::default()) {
+        for kind in kinds() {
             let version = &kind.versions[0];
             let message = types::message_of_kind(&version.api_version(&kind.group), &kind.kind);
             assert!(message.is_some(), "{} of {}", kind.kind, kind.group);

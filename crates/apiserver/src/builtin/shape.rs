@@ -28,9 +28,11 @@ pub(crate) fn decode(message: &'static Message, object: &mut Map) -> Result<Deco
     Ok(Decoded { unknown: decoder.unknown })
 }
 
-/// Brings a part of an object into form, in place: a message that is no kind, metadata included.
-#[cfg(test)]
-fn decode_part(message: &'static Message, object: &mut Map) -> Result<Decoded, DecodeError> {
+/// The same for all of an object, metadata included, or for a message that is no kind.
+///
+/// # Errors
+/// As [`decode`].
+pub(crate) fn decode_whole(message: &'static Message, object: &mut Map) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder { unknown: Vec::new(), path: Vec::new(), owner: message };
     *object = decoder.members(message, std::mem::take(object), false)?;
     Ok(Decoded { unknown: decoder.unknown })
@@ -402,7 +404,7 @@ mod tests {
         );
         let mut metadata = Map::from_iter([("name".to_owned(), Value::from(""))]);
         let message = types::message("meta/v1.ObjectMeta").expect("is there");
-        assert_eq!(decode_part(message, &mut metadata), Ok(Decoded::default()));
+        assert_eq!(decode_whole(message, &mut metadata), Ok(Decoded::default()));
         assert!(metadata.is_empty());
     }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::metadata;
 use super::options::FieldValidation;
 use crate::negotiation::BodyMedia;
+use crate::protobuf;
 use crate::registry::{DecodeError, Row};
 use crate::server::Context;
 use crate::status::ApiError;
@@ -43,8 +44,9 @@ fn parse_yaml(_body: &[u8]) -> Result<Parsed, String> {
     Err("YAML is not read yet".to_owned())
 }
 
-fn parse_protobuf(_body: &[u8], _row: &Row) -> Result<Parsed, String> {
-    Err("protobuf is not read yet".to_owned())
+fn parse_protobuf(body: &[u8], row: &Row) -> Result<Parsed, String> {
+    let value = protobuf::decode(body, &row.api_version(), &row.kind.kind).map_err(|error| error.to_string())?;
+    Ok(Parsed { value, complaints: Vec::new() })
 }
 
 /// The object in the body of a create or an update.
@@ -153,6 +155,6 @@ pub(super) fn connected(
 }
 
 /// `DeleteOptions` in a protobuf body.
-pub(super) fn protobuf_options(_body: &[u8]) -> Result<Value, String> {
-    Err("protobuf is not read yet".to_owned())
+pub(super) fn protobuf_options(body: &[u8]) -> Result<Value, String> {
+    protobuf::decode(body, "v1", "DeleteOptions").map_err(|error| error.to_string())
 }
