@@ -11,7 +11,7 @@ mod write;
 
 pub use map::Map;
 pub use number::Number;
-pub use parse::{JsonError, JsonErrorKind, MAX_DEPTH, Parsed, parse, parse_with_duplicates};
+pub use parse::{JsonError, JsonErrorKind, MAX_DEPTH, Parsed, parse, parse_first, parse_with_duplicates};
 pub use write::{write_compact, write_string};
 
 /// A JSON value.

@@ -16,3 +16,4 @@ pub mod seams;
 pub mod selector;
 pub mod time;
 pub mod version;
+pub mod yaml;

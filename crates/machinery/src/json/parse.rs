@@ -64,6 +64,15 @@ pub fn parse_with_duplicates(input: &[u8]) -> Result<Parsed, JsonError> {
     Ok(Parsed { value, duplicates: parser.duplicates })
 }
 
+/// Parses the JSON value that `text` begins with; tells also how many bytes it fills. For values one
+/// after another.
+pub fn parse_first(text: &str) -> Result<(Parsed, usize), JsonError> {
+    let mut parser = Parser { text, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new() };
+    parser.skip_space();
+    let value = parser.value()?;
+    Ok((Parsed { value, duplicates: parser.duplicates }, parser.at))
+}
+
 enum Step {
     Key(String),
     Index(usize),
