@@ -1,0 +1,99 @@
+//! `allot access`: prints a kubeconfig for an AccessRequest. The one with the exec plugin outlives the
+//! renewal of tokens; the static one is the Secret's.
+
+use allotment_api::names::access_secret;
+use allotment_api::reasons::Verdict;
+use allotment_api::requests::AccessRequest;
+use allotment_pki::{Kubeconfig, KubeconfigUser};
+use anyhow::{Context as _, anyhow};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, ResourceExt};
+
+use super::waiting::{self, Look};
+use crate::cli::{Access, Target};
+use crate::client::{self, Platform};
+use crate::exit::{Failure, Outcome};
+use crate::output;
+
+/// Prints the kubeconfig.
+pub(crate) async fn run(target: &Target, arguments: Access) -> Outcome {
+    let platform = Platform::connect(target).await?;
+    let namespace = arguments.object.namespace.clone().unwrap_or_else(|| platform.namespace.clone());
+    let name = arguments.object.name.as_str();
+    let requests = Api::<AccessRequest>::namespaced(platform.client.clone(), &namespace);
+    let request = if arguments.waiting.wait {
+        let waited = waiting::until(requests, name, arguments.waiting.timeout, look).await;
+        waited.map_err(|failure| Failure {
+            error: failure.error.context(format!("AccessRequest {namespace}/{name}")),
+            ..failure
+        })?
+    } else {
+        let read = requests.get(name).await;
+        read.map_err(|error| anyhow!("AccessRequest {namespace}/{name}: {}", client::explain(&error)))?
+    };
+    let secret = secret_of(&platform, &request, &namespace).await?;
+    if arguments.fixed {
+        return output::data(&text(&secret, access_secret::KUBECONFIG)?);
+    }
+    let mut args = vec!["credential".to_owned(), name.to_owned(), "-n".to_owned(), namespace.clone()];
+    let kubeconfig = std::path::absolute(&platform.kubeconfig).unwrap_or(platform.kubeconfig);
+    args.extend(["--kubeconfig".to_owned(), kubeconfig.to_string_lossy().into_owned()]);
+    if let Some(context) = &target.context {
+        args.extend(["--context".to_owned(), context.clone()]);
+    }
+    let program = std::env::current_exe().context("cannot tell where this program lies")?;
+    let kubeconfig = Kubeconfig {
+        name: format!("{namespace}-{name}"),
+        server: text(&secret, access_secret::HOST)?,
+        ca_pem: Some(text(&secret, access_secret::CA_CRT)?),
+        tls_server_name: None,
+        namespace: None,
+        user: KubeconfigUser::Exec {
+            command: program.to_string_lossy().into_owned(),
+            args,
+            install_hint: Some("the kubeconfig was printed by `allot access`; print it again where allot lies".to_owned()),
+        },
+    };
+    output::data(&kubeconfig.to_yaml())
+}
+
+fn look(request: &AccessRequest) -> Look {
+    let status = request.status.clone().unwrap_or_default();
+    if status.observed_generation != request.metadata.generation {
+        return Look::NotYet("waiting to be decided".to_owned());
+    }
+    match status.status {
+        Some(Verdict::Granted | Verdict::Denied) => Look::Done,
+        Some(Verdict::Pending) => Look::NotYet(format!("Pending: {}: {}", status.reason, status.message)),
+        None => Look::NotYet("waiting to be decided".to_owned()),
+    }
+}
+
+/// The Secret that answers the request, or an error that says why there is none.
+pub(super) async fn secret_of(
+    platform: &Platform,
+    request: &AccessRequest,
+    namespace: &str,
+) -> anyhow::Result<Secret> {
+    let name = request.name_any();
+    let status = request.status.clone().unwrap_or_default();
+    let Some(access) = status.access.filter(|_| status.status == Some(Verdict::Granted)) else {
+        let verdict = status.status.map_or("not decided", Verdict::as_str);
+        return Err(anyhow!(
+            "AccessRequest {namespace}/{name} is {verdict}: {}: {}; wait for it with --wait, or look with kubectl \
+             describe accessrequest {name} -n {namespace}",
+            status.reason,
+            status.message
+        ));
+    };
+    let secrets = Api::<Secret>::namespaced(platform.client.clone(), namespace);
+    let secret = secrets.get(&access.secret_ref.name).await;
+    secret.map_err(|error| anyhow!("Secret {namespace}/{}: {}", access.secret_ref.name, client::explain(&error)))
+}
+
+/// One entry of the Secret.
+pub(super) fn text(secret: &Secret, key: &str) -> anyhow::Result<String> {
+    let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok());
+    text.ok_or_else(|| anyhow!("Secret {} has no {key}", secret.name_any()))
+}

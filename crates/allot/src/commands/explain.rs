@@ -1,0 +1,88 @@
+//! `allot explain request`: how a ClusterRequest stands, and what stood in the way.
+
+use allotment_api::requests::{ClusterRequest, ClusterRequestGrant, Finding};
+use anyhow::anyhow;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::cli::{ExplainFormat, ExplainRequest, Target};
+use crate::client::{self, Platform};
+use crate::exit::Outcome;
+use crate::output;
+
+/// Explains one request.
+pub(crate) async fn run(target: &Target, arguments: ExplainRequest) -> Outcome {
+    let platform = Platform::connect(target).await?;
+    let namespace = arguments.object.namespace.clone().unwrap_or_else(|| platform.namespace.clone());
+    let name = arguments.object.name.as_str();
+    let requests = Api::<ClusterRequest>::namespaced(platform.client.clone(), &namespace);
+    let grants = Api::<ClusterRequestGrant>::namespaced(platform.client.clone(), &namespace);
+    let (request, grant) = futures::future::join(requests.get(name), grants.get_opt(name)).await;
+    let request = request.map_err(|error| anyhow!("ClusterRequest {namespace}/{name}: {}", client::explain(&error)))?;
+    let grant = grant.map_err(|error| anyhow!("ClusterRequestGrant {namespace}/{name}: {}", client::explain(&error)))?;
+    match arguments.output {
+        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&request, grant.as_ref()))?),
+        ExplainFormat::Text => output::data(&as_text(&request, grant.as_ref())),
+    }
+}
+
+fn as_value(request: &ClusterRequest, grant: Option<&ClusterRequestGrant>) -> serde_json::Value {
+    let status = request.status.clone().unwrap_or_default();
+    json!({
+        "namespace": request.namespace(),
+        "name": request.name_any(),
+        "current": status.observed_generation == request.metadata.generation,
+        "status": status.status,
+        "reason": status.reason,
+        "message": status.message,
+        "cluster": grant.map(|grant| &grant.spec.cluster_ref),
+        "prefix": grant.map(|grant| &grant.spec.prefix),
+        "resolved": grant.map(|grant| &grant.spec.resolved),
+        "conditions": status.conditions,
+        "findings": status.findings,
+        "findingsOmitted": status.findings_omitted.unwrap_or(0),
+    })
+}
+
+fn as_text(request: &ClusterRequest, grant: Option<&ClusterRequestGrant>) -> String {
+    let status = request.status.clone().unwrap_or_default();
+    let mut lines = vec![format!("ClusterRequest {}/{}", request.namespace().unwrap_or_default(), request.name_any())];
+    lines.push(format!("  purposes   {}", request.spec.purposes.join(", ")));
+    let verdict = status.status.map_or("not decided yet", |verdict| verdict.as_str());
+    match status.reason.as_str() {
+        "" => lines.push(format!("  status     {verdict}")),
+        reason => lines.push(format!("  status     {verdict} ({reason}): {}", status.message)),
+    }
+    if status.observed_generation != request.metadata.generation {
+        lines.push("             about an earlier spec; the latest is being decided".to_owned());
+    }
+    if let Some(grant) = grant {
+        let cluster = &grant.spec.cluster_ref;
+        lines.push(format!("  cluster    {}/{} ({})", cluster.namespace, cluster.name, cluster.uid));
+        let prefix = if grant.spec.prefix.is_empty() { "none, the cluster is dedicated" } else { &grant.spec.prefix };
+        lines.push(format!("  prefix     {prefix}"));
+    }
+    for condition in &status.conditions {
+        let text = format!("{}={} ({}) {}", condition.type_, condition.status, condition.reason, condition.message);
+        lines.push(format!("  condition  {}", text.trim_end()));
+    }
+    if !status.findings.is_empty() {
+        lines.push(String::new());
+        let rows: Vec<Vec<String>> = status.findings.iter().map(row).collect();
+        lines.push(output::table(&["CANDIDATE", "REASON", "DETAIL"], &rows));
+    }
+    if let Some(omitted) = status.findings_omitted.filter(|omitted| *omitted > 0) {
+        lines.push(format!("and {omitted} more"));
+    }
+    lines.join("\n")
+}
+
+fn row(finding: &Finding) -> Vec<String> {
+    let candidate = match (finding.cluster.as_str(), finding.provider.as_str()) {
+        ("", "") => "-".to_owned(),
+        ("", provider) if finding.profile.is_empty() => format!("provider {provider}"),
+        ("", provider) => format!("profile {provider}/{}", finding.profile),
+        (cluster, _) => format!("cluster {cluster}"),
+    };
+    vec![candidate, finding.reason.clone(), finding.detail.clone()]
+}

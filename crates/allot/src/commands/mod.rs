@@ -1,0 +1,36 @@
+//! One file per command. A command reads its arguments, does its work and says with which code it ends.
+
+mod access;
+mod credential;
+mod crds;
+mod demo;
+mod explain;
+mod help;
+mod request;
+mod traits;
+mod tree;
+mod up;
+mod version;
+mod waiting;
+
+use crate::cli::{Cli, Command, Explain};
+use crate::exit::Outcome;
+
+/// Runs the command that was typed.
+pub(crate) async fn run(cli: Cli) -> Outcome {
+    let target = &cli.target;
+    match cli.command {
+        Command::Up(arguments) => up::run(target, arguments).await,
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Request(arguments) => request::run(target, arguments).await,
+        Command::Access(arguments) => access::run(target, arguments).await,
+        Command::Credential(arguments) => credential::run(target, arguments).await,
+        Command::Explain(Explain::Request(arguments)) => explain::run(target, arguments).await,
+        Command::Tree(arguments) => tree::run(target, arguments).await,
+        Command::Crds(arguments) => crds::run(arguments),
+        Command::Traits(arguments) => traits::run(arguments),
+        Command::Version(arguments) => version::run(arguments),
+        Command::Completion(arguments) => help::completion(arguments),
+        Command::Help(arguments) => help::run(&arguments),
+    }
+}

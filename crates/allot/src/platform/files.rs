@@ -1,0 +1,187 @@
+//! The data folder: who may read it, what lies in it beside the store, and what is wrong with it.
+//!
+//! `store/` is the store's. `pki/` holds the platform's certificate authority and service-account key,
+//! `address` what it listens on, `kubeconfig` the admin's access.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
+
+use crate::exit::{Code, Failure};
+
+const STORE: &str = "store";
+const PKI: &str = "pki";
+const ADDRESS: &str = "address";
+/// Lifetime of the platform's certificate authority: ten years, as kubeadm has it.
+const CA_LIFETIME_SECS: i64 = 10 * 365 * 24 * 3600;
+
+/// A data folder.
+#[derive(Clone, Debug)]
+pub(crate) struct DataFolder {
+    root: PathBuf,
+}
+
+/// What the platform proves itself with.
+pub(crate) struct Identity {
+    /// Its certificate authority.
+    pub(crate) authority: CertificateAuthority,
+    /// What its service-account tokens are signed with.
+    pub(crate) service_account_key: PrivateKey,
+}
+
+impl DataFolder {
+    /// Looks at the folder without touching it. One that is absent or empty is fine; one that holds
+    /// something else is refused.
+    pub(crate) fn inspect(root: &Path) -> Result<Self, Failure> {
+        let folder = DataFolder { root: root.to_owned() };
+        let entries = match fs::read_dir(root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(folder),
+            Err(error) => return Err(unusable("read", root, &error)),
+        };
+        let mut first = None;
+        for entry in entries {
+            let name = entry.map_err(|error| unusable("read", root, &error))?.file_name();
+            if name == STORE {
+                return Ok(folder);
+            }
+            first.get_or_insert(name);
+        }
+        match first {
+            None => Ok(folder),
+            Some(found) => Err(Failure::new(
+                Code::FolderForeign,
+                format!(
+                    "data folder {}: it holds {} and is not Allotment's; name another one with --data-dir",
+                    root.display(),
+                    found.to_string_lossy()
+                ),
+            )),
+        }
+    }
+
+    /// Whether it holds a platform already.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.store().exists()
+    }
+
+    /// Makes it, for this user only.
+    pub(crate) fn create(&self) -> Result<(), Failure> {
+        make_dir(&self.root).map_err(|error| unusable("make", &self.root, &error))?;
+        make_dir(&self.store()).map_err(|error| unusable("make", &self.store(), &error))
+    }
+
+    /// Where the store lies.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.root.join(STORE)
+    }
+
+    /// The folder itself.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The admin's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        crate::folder::kubeconfig(&self.root)
+    }
+
+    /// The address that was served on last.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        fs::read_to_string(self.root.join(ADDRESS)).ok()?.trim().parse().ok()
+    }
+
+    /// Remembers the address.
+    pub(crate) fn set_address(&self, address: SocketAddr) -> Result<(), Failure> {
+        if self.address() == Some(address) {
+            return Ok(());
+        }
+        let path = self.root.join(ADDRESS);
+        write_private(&path, format!("{address}\n").as_bytes()).map_err(|error| unusable("write", &path, &error))
+    }
+
+    /// Reads the platform's identity, or makes it, keys side by side.
+    pub(crate) fn identity(&self, keys: &dyn KeySource, now: i64) -> Result<Identity, Failure> {
+        let dir = self.root.join(PKI);
+        let (ca_crt, ca_key, sa_key) = (dir.join("ca.crt"), dir.join("ca.key"), dir.join("sa.key"));
+        make_dir(&dir).map_err(|error| unusable("make", &dir, &error))?;
+        let broken = |path: &Path| {
+            let path = path.display().to_string();
+            move |error: PkiError| {
+                Failure::new(Code::FolderUnusable, format!("{path}: {error}; restore it from a backup"))
+            }
+        };
+        // The certificate is written last: where it is, the keys are.
+        if !ca_crt.exists() {
+            let (ca, service_account) = std::thread::scope(|scope| {
+                let other = scope.spawn(|| keys.generate());
+                let ca = keys.generate();
+                (ca, other.join().unwrap_or_else(|_| keys.generate()))
+            });
+            let authority = CertificateAuthority::new("allotment", ca?, now, CA_LIFETIME_SECS)?;
+            let service_account = service_account?;
+            let save = |path: &Path, text: &str| {
+                write_private(path, text.as_bytes()).map_err(|error| unusable("write", path, &error))
+            };
+            save(&sa_key, &service_account.to_pem())?;
+            save(&ca_key, &authority.pair().key_pem())?;
+            save(&ca_crt, &authority.pair().certificate_pem())?;
+            return Ok(Identity { authority, service_account_key: service_account });
+        }
+        let read = |path: &Path| fs::read_to_string(path).map_err(|error| unusable("read", path, &error));
+        let authority =
+            CertificateAuthority::from_pem(&read(&ca_crt)?, &read(&ca_key)?).map_err(broken(&ca_crt))?;
+        let service_account_key = PrivateKey::from_pem(&read(&sa_key)?).map_err(broken(&sa_key))?;
+        Ok(Identity { authority, service_account_key })
+    }
+}
+
+fn unusable(verb: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::new(Code::FolderUnusable, format!("cannot {verb} {}: {error}", path.display()))
+}
+
+fn make_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0 && fs::read_dir(path)?.next().is_none() {
+        // An empty folder that somebody made for us; one with content is left to its owner.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Writes a file that only this user reads, whole or not at all.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let _ = fs::remove_file(&temporary);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let written = file.write_all(content).and_then(|()| file.sync_data()).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_file_is_private_and_replaces_what_was_there() {
+        let dir = std::env::temp_dir().join(format!("allot-files-{}", std::process::id()));
+        make_dir(&dir).unwrap();
+        let path = dir.join("f");
+        write_private(&path, b"one").unwrap();
+        write_private(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "a temporary file was left");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
