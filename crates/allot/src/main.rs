@@ -1,7 +1,68 @@
 //! The `allot` command: commands and wiring, nothing else.
 
 mod cli;
+mod client;
+mod commands;
 mod duration;
 mod exit;
+mod folder;
+mod output;
+mod platform;
+mod progress;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::exit::{Code, Failure};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and the version are printed by way of an error; they go to stdout and are none.
+            let code = if error.use_stderr() { Code::Usage as u8 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    log_to_stderr(&cli);
+    // Installed once for the whole process; a second try would only say that it is there.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return end(&Failure::new(Code::Failed, format!("cannot start: {error}"))),
+    };
+    match runtime.block_on(commands::run(cli)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => end(&failure),
+    }
+}
+
+/// Says what went wrong, in one line with its causes, and gives the code for scripts.
+fn end(failure: &Failure) -> ExitCode {
+    output::note(&format!("error: {:#}", failure.error));
+    ExitCode::from(failure.code as u8)
+}
+
+/// Servers log what an operator should know, clients nothing but what goes wrong; `ALLOT_LOG` says
+/// otherwise.
+fn log_to_stderr(cli: &Cli) {
+    use tracing_subscriber::EnvFilter;
+    let default = match cli.command {
+        Command::Up(_) => "warn,allot=info",
+        _ => "error",
+    };
+    let filter = EnvFilter::try_from_env("ALLOT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .init();
+}

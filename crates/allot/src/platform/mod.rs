@@ -2,7 +2,212 @@
 
 mod files;
 mod landscape;
+mod listen;
 mod seams;
+mod service;
 mod tenants;
 
-pub(crate) use seams::{RandomBytes, WallClock, seams};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo, bootstrap_policy};
+use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig};
+use allotment_apiserver::tls::{ServingCertificates, server_config};
+use allotment_controllers::frame::Tasks;
+use allotment_controllers::providers::Directory;
+use allotment_controllers::providers::local::Local;
+use allotment_controllers::runtimes::logical::LogicalRuntime;
+use allotment_controllers::{Settings, start};
+use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, Leaf, LeafUsage, RandomKeys, SubjectName};
+use allotment_store::embedded::{Embedded, OpenError};
+use allotment_store::{Template, Tenant};
+use anyhow::Context as _;
+use jiff::Timestamp;
+
+use crate::exit::{Code, Failure};
+use files::{DataFolder, Identity};
+pub(crate) use files::write_private;
+pub(crate) use seams::seams;
+use tenants::LogicalTenants;
+
+/// Lifetime of the admin's and the server's certificates. They are issued anew at each start.
+const LEAF_LIFETIME_SECS: i64 = 365 * 24 * 3600;
+/// What the platform's own `/version` answers.
+const PLATFORM_VERSION: &str = "1.36.3";
+
+/// What a platform is started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Where everything is kept.
+    pub(crate) data_dir: PathBuf,
+    /// Where to serve; unset: where it served last, else the default.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Lifetime of the tokens of AccessRequests.
+    pub(crate) access_token_lifetime: Duration,
+    /// Where to write the admin's kubeconfig besides.
+    pub(crate) kubeconfig: Option<PathBuf>,
+}
+
+/// A running platform.
+pub(crate) struct Platform {
+    folder: DataFolder,
+    kubeconfig: PathBuf,
+    address: SocketAddr,
+    url: String,
+    server: ApiServer,
+    store: Embedded,
+    tasks: Tasks,
+}
+
+impl Platform {
+    /// Starts everything, and returns when all is ready: the controllers have seen everything, the
+    /// kubeconfig is on disk.
+    pub(crate) async fn start(options: Options) -> Result<Self, Failure> {
+        let folder = DataFolder::inspect(&options.data_dir)?;
+        let seams = seams();
+        let (listener, store) = listen::claim(&folder, options.listen).await?;
+        let address = listener.local_addr().context("cannot tell the address")?;
+        folder.set_address(address)?;
+        let now = seams.now().as_second();
+        let identity = folder.identity(&RandomKeys, now)?;
+        let url = format!("https://{address}");
+        let serving = serving_certificate(&identity, address, now)?;
+        let admin = admin_certificate(&identity, now)?;
+        let root_ca_pem: Arc<str> = identity.authority.certificate().to_pem().into();
+
+        let server = ApiServer::start(ServerConfig {
+            store: Arc::new(store.clone()),
+            clock: seams.clock.clone(),
+            entropy: seams.entropy.clone(),
+            builtin: service::builtin(),
+            admission: service::admission(),
+        });
+        let created = Timestamp::from_second(identity.authority.certificate().not_before())?;
+        let template = Arc::new(Template {
+            id: format!("bootstrap-{}-{created}", env!("CARGO_PKG_VERSION")),
+            entries: bootstrap_policy(created),
+        });
+        let platform = TenantConfig {
+            tenant: Tenant::platform(),
+            version: PLATFORM_VERSION.to_owned(),
+            server_url: url.clone(),
+            root_ca_pem: Arc::clone(&root_ca_pem),
+            access: tenants::access(identity.authority.bundle(), identity.service_account_key.clone(), &url)?,
+            template: Arc::clone(&template),
+        };
+        server.ensure_tenant(platform).await.context("cannot serve the platform's API")?;
+
+        let tasks = Tasks::default();
+        let certificates = Arc::new(ServingCertificates::new(&serving)?);
+        service::serve(&tasks, listener, server_config(certificates)?, &server);
+        let user = UserInfo::in_process("system:allotment:controllers", &[GROUP_MASTERS]);
+        let client = service::client_of(&server, &Tenant::platform(), user);
+        landscape::ensure(&client).await?;
+
+        let planes = LogicalTenants::new(server.clone(), template, url.clone(), root_ca_pem.clone());
+        let runtime = LogicalRuntime::new(client.clone(), Arc::new(planes), Arc::new(RandomKeys), seams.clone());
+        let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
+        let settings = Settings { access_token_lifetime: options.access_token_lifetime };
+        start(&tasks, &client, directory, &seams, &settings).synced().await;
+
+        let text = kubeconfig(&url, &root_ca_pem, admin);
+        let own = folder.kubeconfig();
+        let paths = [Some(own.clone()), options.kubeconfig.clone()];
+        for path in paths.into_iter().flatten() {
+            write_private(&path, text.as_bytes())
+                .map_err(|error| Failure::new(Code::Failed, format!("cannot write the kubeconfig {}: {error}", path.display())))?;
+        }
+        let kubeconfig = options.kubeconfig.unwrap_or(own);
+        Ok(Platform { folder, kubeconfig, address, url, server, store, tasks })
+    }
+
+    /// The admin's kubeconfig.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Where the API is served.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where everything is kept.
+    pub(crate) fn data_dir(&self) -> &Path {
+        self.folder.root()
+    }
+
+    /// Whether only this machine can reach it.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.address.ip().is_loopback()
+    }
+
+    /// Stops controllers, then the server, then the store.
+    pub(crate) async fn stop(self) {
+        self.tasks.stop().await;
+        self.server.stop().await;
+        self.store.close().await;
+    }
+}
+
+fn serving_certificate(identity: &Identity, address: SocketAddr, now: i64) -> anyhow::Result<CertificatePair> {
+    let mut names: Vec<SubjectName> = ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default"]
+        .into_iter()
+        .chain(["kubernetes.default.svc", "kubernetes.default.svc.cluster.local"])
+        .map(SubjectName::from)
+        .collect();
+    let own = SubjectName::Ip(address.ip());
+    if !names.contains(&own) {
+        names.push(own);
+    }
+    let leaf = Leaf {
+        common_name: "allotment".to_owned(),
+        organization: None,
+        usage: LeafUsage::Server,
+        names,
+        lifetime_secs: LEAF_LIFETIME_SECS,
+    };
+    issue(identity, &leaf, now)
+}
+
+fn admin_certificate(identity: &Identity, now: i64) -> anyhow::Result<CertificatePair> {
+    let leaf = Leaf {
+        common_name: "allotment-admin".to_owned(),
+        organization: Some(GROUP_MASTERS.to_owned()),
+        usage: LeafUsage::Client,
+        names: Vec::new(),
+        lifetime_secs: LEAF_LIFETIME_SECS,
+    };
+    issue(identity, &leaf, now)
+}
+
+fn issue(identity: &Identity, leaf: &Leaf, now: i64) -> anyhow::Result<CertificatePair> {
+    use allotment_pki::KeySource as _;
+    Ok(identity.authority.issue(leaf, RandomKeys.generate()?, now)?)
+}
+
+fn kubeconfig(url: &str, root_ca_pem: &str, admin: CertificatePair) -> String {
+    let kubeconfig = Kubeconfig {
+        name: "allotment".to_owned(),
+        server: url.to_owned(),
+        ca_pem: Some(root_ca_pem.to_owned()),
+        tls_server_name: None,
+        namespace: None,
+        user: KubeconfigUser::ClientCertificate(admin),
+    };
+    kubeconfig.to_yaml().to_string()
+}
+
+/// What an error of the store means for whoever typed the command.
+fn store_failure(error: OpenError) -> Failure {
+    let code = match &error {
+        OpenError::Locked { .. } => Code::FolderInUse,
+        OpenError::Foreign { .. } => Code::FolderForeign,
+        OpenError::Newer { .. } => Code::FolderNewer,
+        OpenError::TooWide { .. } | OpenError::Format { .. } | OpenError::Damaged { .. } | OpenError::Io { .. } => {
+            Code::FolderUnusable
+        }
+    };
+    Failure { code, error: error.into() }
+}

@@ -1,0 +1,106 @@
+//! `allot up`: the whole landscape on this machine, until Ctrl-C.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+
+use crate::cli::{Target, Up};
+use crate::exit::{Code, Failure, Outcome};
+use crate::folder;
+use crate::output::note;
+use crate::platform::{Options, Platform, write_private};
+
+/// Tokens live no longer than this, whatever is asked for.
+const LONGEST_TOKEN_SECS: u64 = 24 * 3600;
+/// The shortest lifetime that leaves time to renew.
+const SHORTEST_TOKEN_SECS: u64 = 5;
+
+/// Serves until it is told to stop.
+pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
+    let started = tokio::time::Instant::now();
+    let seconds = arguments.access_token_lifetime.as_secs();
+    if !(SHORTEST_TOKEN_SECS..=LONGEST_TOKEN_SECS).contains(&seconds) {
+        let message = "--access-token-lifetime must lie between 5s and 24h";
+        return Err(Failure::new(Code::Usage, message));
+    }
+    let data_dir = match arguments.data_dir {
+        Some(dir) => dir,
+        None => folder::default_data_dir()
+            .ok_or_else(|| anyhow!("there is no home folder to keep data in; name a folder with --data-dir"))?,
+    };
+    let stop = stop_signal()?;
+    let options = Options {
+        data_dir,
+        listen: arguments.listen,
+        access_token_lifetime: arguments.access_token_lifetime,
+        kubeconfig: target.kubeconfig.clone(),
+    };
+    let mut stop = std::pin::pin!(stop);
+    let platform = tokio::select! {
+        platform = Platform::start(options) => platform?,
+        () = &mut stop => return Err(Failure::new(Code::Interrupted, "stopped before it was ready")),
+    };
+    if let Some(path) = &arguments.pid_file {
+        write_private(path, format!("{}\n", std::process::id()).as_bytes())
+            .map_err(|error| anyhow!("cannot write --pid-file {}: {error}", path.display()))?;
+    }
+    announce(&platform, started.elapsed());
+    stop.await;
+    note("stopping");
+    platform.stop().await;
+    if let Some(path) = &arguments.pid_file {
+        remove_own_pid_file(path);
+    }
+    Ok(())
+}
+
+fn announce(platform: &Platform, took: std::time::Duration) {
+    let kubeconfig = shell_word(platform.kubeconfig());
+    note(&format!("  API server   {}  (all in this process, reachable from this machine only: {})",
+        platform.url(), if platform.is_loopback() { "yes" } else { "no" }));
+    note(&format!("  data         {}  (store, keys; readable by this user only)", platform.data_dir().display()));
+    note("  controllers  scheduler, clusters, access, providers");
+    note("  provider     local: clusters are logical control planes below the same address");
+    note(&format!("  kubeconfig   {kubeconfig}"));
+    note(&format!("ready in {}; Ctrl-C stops it", crate::duration::human(took)));
+    note(&format!("\n  export KUBECONFIG={kubeconfig}\n  allot request try -n default --purpose mcp --wait\n"));
+}
+
+/// The path as a shell takes it.
+fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@".contains(c));
+    if plain { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+fn remove_own_pid_file(path: &PathBuf) {
+    let ours = std::fs::read_to_string(path).is_ok_and(|text| text.trim() == std::process::id().to_string());
+    if ours {
+        // Nobody is helped by an error now; a stale file names a process that is gone.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Ends when the process is told to stop.
+pub(super) fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_printed_so_that_a_shell_takes_them() {
+        assert_eq!(shell_word(Path::new("/a/b.c")), "/a/b.c");
+        assert_eq!(shell_word(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    }
+}
