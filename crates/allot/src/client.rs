@@ -24,8 +24,8 @@ impl Platform {
     /// Reads the kubeconfig and makes a client; nothing is sent yet.
     pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
         let path = locate(target)?;
-        let kubeconfig = Kubeconfig::read_from(&path)
-            .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+        let kubeconfig =
+            Kubeconfig::read_from(&path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
         let options = KubeConfigOptions { context: target.context.clone(), ..KubeConfigOptions::default() };
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
             .await

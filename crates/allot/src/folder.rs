@@ -8,7 +8,11 @@ pub(crate) fn default_data_dir() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_DATA_HOME").or_else(|| {
         let home = env::home_dir()?;
-        Some(if cfg!(target_os = "macos") { home.join("Library/Application Support") } else { home.join(".local/share") })
+        Some(if cfg!(target_os = "macos") {
+            home.join("Library/Application Support")
+        } else {
+            home.join(".local/share")
+        })
     })?;
     Some(base.join("allot"))
 }

@@ -51,7 +51,9 @@ pub(crate) async fn run(target: &Target, arguments: Access) -> Outcome {
         user: KubeconfigUser::Exec {
             command: program.to_string_lossy().into_owned(),
             args,
-            install_hint: Some("the kubeconfig was printed by `allot access`; print it again where allot lies".to_owned()),
+            install_hint: Some(
+                "the kubeconfig was printed by `allot access`; print it again where allot lies".to_owned(),
+            ),
         },
     };
     output::data(&kubeconfig.to_yaml())
@@ -70,11 +72,7 @@ fn look(request: &AccessRequest) -> Look {
 }
 
 /// The Secret that answers the request, or an error that says why there is none.
-pub(super) async fn secret_of(
-    platform: &Platform,
-    request: &AccessRequest,
-    namespace: &str,
-) -> anyhow::Result<Secret> {
+pub(super) async fn secret_of(platform: &Platform, request: &AccessRequest, namespace: &str) -> anyhow::Result<Secret> {
     let name = request.name_any();
     let status = request.status.clone().unwrap_or_default();
     let Some(access) = status.access.filter(|_| status.status == Some(Verdict::Granted)) else {

@@ -28,7 +28,13 @@ pub(crate) fn run(arguments: Crds) -> Outcome {
                 .map(|crd| {
                     let versions: Vec<_> = crd.spec.versions.iter().map(|version| version.name.clone()).collect();
                     let short = crd.spec.names.short_names.clone().unwrap_or_default().join(",");
-                    vec![crd.spec.names.kind.clone(), crd.spec.group.clone(), versions.join(","), crd.spec.scope.clone(), short]
+                    vec![
+                        crd.spec.names.kind.clone(),
+                        crd.spec.group.clone(),
+                        versions.join(","),
+                        crd.spec.scope.clone(),
+                        short,
+                    ]
                 })
                 .collect();
             output::data(&output::table(&["KIND", "GROUP", "VERSIONS", "SCOPE", "SHORTNAMES"], &rows))

@@ -20,8 +20,7 @@ pub(crate) async fn run(target: &Target, arguments: Credential) -> Outcome {
     let name = arguments.object.name.as_str();
     let requests = Api::<AccessRequest>::namespaced(platform.client.clone(), &namespace);
     let request = requests.get(name).await;
-    let request =
-        request.map_err(|error| anyhow!("AccessRequest {namespace}/{name}: {}", client::explain(&error)))?;
+    let request = request.map_err(|error| anyhow!("AccessRequest {namespace}/{name}: {}", client::explain(&error)))?;
     let secret = secret_of(&platform, &request, &namespace).await?;
     let credential = json!({
         "apiVersion": "client.authentication.k8s.io/v1",

@@ -52,7 +52,9 @@ pub(crate) async fn run(arguments: Demo) -> Outcome {
     std::fs::remove_dir_all(&folder)
         .with_context(|| format!("cannot remove the temporary folder {}", folder.display()))?;
     if result.is_ok() {
-        note("\ncleaned up. To do it yourself:\n\n  allot up\n  allot request try -n default --purpose mcp --wait\n  allot tree");
+        note(
+            "\ncleaned up. To do it yourself:\n\n  allot up\n  allot request try -n default --purpose mcp --wait\n  allot tree",
+        );
     }
     result
 }

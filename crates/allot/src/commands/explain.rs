@@ -19,7 +19,8 @@ pub(crate) async fn run(target: &Target, arguments: ExplainRequest) -> Outcome {
     let grants = Api::<ClusterRequestGrant>::namespaced(platform.client.clone(), &namespace);
     let (request, grant) = futures::future::join(requests.get(name), grants.get_opt(name)).await;
     let request = request.map_err(|error| anyhow!("ClusterRequest {namespace}/{name}: {}", client::explain(&error)))?;
-    let grant = grant.map_err(|error| anyhow!("ClusterRequestGrant {namespace}/{name}: {}", client::explain(&error)))?;
+    let grant =
+        grant.map_err(|error| anyhow!("ClusterRequestGrant {namespace}/{name}: {}", client::explain(&error)))?;
     match arguments.output {
         ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&request, grant.as_ref()))?),
         ExplainFormat::Text => output::data(&as_text(&request, grant.as_ref())),

@@ -1,8 +1,8 @@
 //! One file per command. A command reads its arguments, does its work and says with which code it ends.
 
 mod access;
-mod credential;
 mod crds;
+mod credential;
 mod demo;
 mod explain;
 mod help;

@@ -116,7 +116,11 @@ mod tests {
     fn wishes_are_read_with_their_marks() {
         let check = |text: &str, name: &str, optional: Option<bool>, negated: Option<bool>| {
             let read = wish(text);
-            assert_eq!((read.trait_.as_deref(), read.optional, read.negated), (Some(name), optional, negated), "{text}");
+            assert_eq!(
+                (read.trait_.as_deref(), read.optional, read.negated),
+                (Some(name), optional, negated),
+                "{text}"
+            );
         };
         check("a/b", "a/b", None, None);
         check("?a/b", "a/b", Some(true), None);

@@ -114,7 +114,8 @@ fn build(
         }));
     }
     let unbound = states.keys().filter(|name| !bound.contains(*name));
-    let unbound: Vec<String> = unbound.filter(|name| within(name.split('/').next().unwrap_or_default())).cloned().collect();
+    let unbound: Vec<String> =
+        unbound.filter(|name| within(name.split('/').next().unwrap_or_default())).cloned().collect();
     for name in unbound {
         roots.push(request_node(&name, "", &mut access_of));
     }

@@ -56,8 +56,11 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
 
 fn announce(platform: &Platform, took: std::time::Duration) {
     let kubeconfig = shell_word(platform.kubeconfig());
-    note(&format!("  API server   {}  (all in this process, reachable from this machine only: {})",
-        platform.url(), if platform.is_loopback() { "yes" } else { "no" }));
+    note(&format!(
+        "  API server   {}  (all in this process, reachable from this machine only: {})",
+        platform.url(),
+        if platform.is_loopback() { "yes" } else { "no" }
+    ));
     note(&format!("  data         {}  (store, keys; readable by this user only)", platform.data_dir().display()));
     note("  controllers  scheduler, clusters, access, providers");
     note("  provider     local: clusters are logical control planes below the same address");

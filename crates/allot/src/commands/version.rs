@@ -9,7 +9,8 @@ use crate::output;
 /// Prints the version of this program.
 pub(crate) fn run(arguments: Version) -> Outcome {
     let version = env!("CARGO_PKG_VERSION");
-    let value = json!({"program": "allot", "version": version, "os": std::env::consts::OS, "arch": std::env::consts::ARCH});
+    let value =
+        json!({"program": "allot", "version": version, "os": std::env::consts::OS, "arch": std::env::consts::ARCH});
     let wide = arguments.output == Some(Format::Wide);
     output::object(&value, arguments.output, version, || {
         if wide {

@@ -133,8 +133,7 @@ impl DataFolder {
             return Ok(Identity { authority, service_account_key: service_account });
         }
         let read = |path: &Path| fs::read_to_string(path).map_err(|error| unusable("read", path, &error));
-        let authority =
-            CertificateAuthority::from_pem(&read(&ca_crt)?, &read(&ca_key)?).map_err(broken(&ca_crt))?;
+        let authority = CertificateAuthority::from_pem(&read(&ca_crt)?, &read(&ca_key)?).map_err(broken(&ca_crt))?;
         let service_account_key = PrivateKey::from_pem(&read(&sa_key)?).map_err(broken(&sa_key))?;
         Ok(Identity { authority, service_account_key })
     }

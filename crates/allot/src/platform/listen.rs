@@ -18,10 +18,7 @@ const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 ///
 /// A folder that holds a platform is locked first, since a second process on it should hear that, not
 /// that its address is taken. A new folder is made last, so that a taken address leaves nothing behind.
-pub(super) async fn claim(
-    folder: &DataFolder,
-    asked: Option<SocketAddr>,
-) -> Result<(TcpListener, Embedded), Failure> {
+pub(super) async fn claim(folder: &DataFolder, asked: Option<SocketAddr>) -> Result<(TcpListener, Embedded), Failure> {
     if folder.is_new() {
         let listener = bind(wanted(asked, None)).await?;
         folder.create()?;
@@ -51,7 +48,9 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => Failure::new(
             Code::AddressInUse,
-            format!("--listen: {address} is in use; stop what listens there, or choose another (port 0 takes a free one)"),
+            format!(
+                "--listen: {address} is in use; stop what listens there, or choose another (port 0 takes a free one)"
+            ),
         ),
         _ => Failure::new(Code::Failed, format!("--listen: cannot listen on {address}: {error}")),
     })

@@ -27,8 +27,8 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 
 use crate::exit::{Code, Failure};
-use files::{DataFolder, Identity};
 pub(crate) use files::write_private;
+use files::{DataFolder, Identity};
 pub(crate) use seams::seams;
 use tenants::LogicalTenants;
 
@@ -116,8 +116,9 @@ impl Platform {
         let own = folder.kubeconfig();
         let paths = [Some(own.clone()), options.kubeconfig.clone()];
         for path in paths.into_iter().flatten() {
-            write_private(&path, text.as_bytes())
-                .map_err(|error| Failure::new(Code::Failed, format!("cannot write the kubeconfig {}: {error}", path.display())))?;
+            write_private(&path, text.as_bytes()).map_err(|error| {
+                Failure::new(Code::Failed, format!("cannot write the kubeconfig {}: {error}", path.display()))
+            })?;
         }
         let kubeconfig = options.kubeconfig.unwrap_or(own);
         Ok(Platform { folder, kubeconfig, address, url, server, store, tasks })

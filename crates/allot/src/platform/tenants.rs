@@ -41,8 +41,11 @@ impl LogicalTenants {
 
 /// Who may ask: client certificates of that authority, tokens signed with that key.
 pub(super) fn access(authorities: CaBundle, key: PrivateKey, issuer: &str) -> Result<AccessConfig, PkiError> {
-    let service_accounts =
-        ServiceAccountIssuer { issuer: issuer.to_owned(), keys: ServiceAccountKeys::new(key, &[])?, audiences: Vec::new() };
+    let service_accounts = ServiceAccountIssuer {
+        issuer: issuer.to_owned(),
+        keys: ServiceAccountKeys::new(key, &[])?,
+        audiences: Vec::new(),
+    };
     Ok(AccessConfig {
         client_authorities: authorities,
         service_accounts: Some(service_accounts),
