@@ -9,6 +9,7 @@ use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
     Purpose, TraitEquivalence,
 };
+use allotment_core::requests::Snapshot;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client};
@@ -45,6 +46,16 @@ impl Controllers {
     /// Waits until every kind has been listed once.
     pub async fn synced(&self) {
         self.synced.wait(KINDS).await;
+    }
+
+    /// Whether every kind has been listed once.
+    pub fn is_synced(&self) -> bool {
+        self.synced.reached(KINDS)
+    }
+
+    /// Looks at what decisions read, as of now.
+    pub fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
+        look(&self.world.read().snapshot)
     }
 
     /// Whether no controller has anything to do now. Deadlines may still lie ahead.

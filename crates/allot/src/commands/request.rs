@@ -4,7 +4,7 @@ use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{ClusterRequest, ClusterRequestSpec, KubernetesVersion};
 use allotment_api::traits::TraitEntry;
 use allotment_controllers::frame::{conditions, is_conflict};
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 

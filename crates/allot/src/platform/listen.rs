@@ -4,7 +4,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use allotment_store::embedded::{Embedded, Options};
+use allotment_store::{Embedded, Options};
 use tokio::net::TcpListener;
 
 use super::files::DataFolder;

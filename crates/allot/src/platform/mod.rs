@@ -1,8 +1,10 @@
 //! The whole landscape in one process: store, API server, controllers, provider `local`. Wiring only.
 
+mod admission;
 mod files;
 mod landscape;
 mod listen;
+mod readiness;
 mod seams;
 mod service;
 mod tenants;
@@ -21,14 +23,15 @@ use allotment_controllers::providers::local::Local;
 use allotment_controllers::runtimes::logical::LogicalRuntime;
 use allotment_controllers::{Settings, start};
 use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, Leaf, LeafUsage, RandomKeys, SubjectName};
-use allotment_store::embedded::{Embedded, OpenError};
-use allotment_store::{Template, Tenant};
+use allotment_store::{Embedded, OpenError, Template, Tenant};
 use anyhow::Context as _;
 use jiff::Timestamp;
 
 use crate::exit::{Code, Failure};
+use admission::{CONTROLLERS, OurKinds};
 pub(crate) use files::write_private;
 use files::{DataFolder, Identity};
+use readiness::ControllersSynced;
 pub(crate) use seams::seams;
 use tenants::LogicalTenants;
 
@@ -77,12 +80,15 @@ impl Platform {
         let admin = admin_certificate(&identity, now)?;
         let root_ca_pem: Arc<str> = identity.authority.certificate().to_pem().into();
 
+        let admission = Arc::new(OurKinds::new());
+        let readiness = Arc::new(ControllersSynced::default());
         let server = ApiServer::start(ServerConfig {
             store: Arc::new(store.clone()),
             clock: seams.clock.clone(),
             entropy: seams.entropy.clone(),
             builtin: service::builtin(),
-            admission: service::admission(),
+            admission: vec![admission.clone()],
+            readiness: vec![readiness.clone()],
         });
         let created = Timestamp::from_second(identity.authority.certificate().not_before())?;
         let template = Arc::new(Template {
@@ -102,7 +108,7 @@ impl Platform {
         let tasks = Tasks::default();
         let certificates = Arc::new(ServingCertificates::new(&serving)?);
         service::serve(&tasks, listener, server_config(certificates)?, &server);
-        let user = UserInfo::in_process("system:allotment:controllers", &[GROUP_MASTERS]);
+        let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
         let client = service::client_of(&server, &Tenant::platform(), user);
         landscape::ensure(&client).await?;
 
@@ -110,7 +116,10 @@ impl Platform {
         let runtime = LogicalRuntime::new(client.clone(), Arc::new(planes), Arc::new(RandomKeys), seams.clone());
         let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
         let settings = Settings { access_token_lifetime: options.access_token_lifetime };
-        start(&tasks, &client, directory, &seams, &settings).synced().await;
+        let controllers = Arc::new(start(&tasks, &client, directory, &seams, &settings));
+        admission.set_controllers(controllers.clone());
+        readiness.set_controllers(controllers.clone());
+        controllers.synced().await;
 
         let text = kubeconfig(&url, &root_ca_pem, admin);
         let own = folder.kubeconfig();

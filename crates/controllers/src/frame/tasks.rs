@@ -25,6 +25,11 @@ impl Tasks {
         });
     }
 
+    /// Runs `task` until it ends by itself; it looks at [`Tasks::stopping`] to know when it should.
+    pub fn spawn_draining(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tracker.spawn(task);
+    }
+
     /// Says that the set is being stopped.
     pub fn stopping(&self) -> CancellationToken {
         self.stop.clone()

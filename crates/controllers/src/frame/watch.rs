@@ -40,6 +40,11 @@ impl Synced {
         let _ = count.wait_for(|count| *count >= kinds).await;
     }
 
+    /// Whether `kinds` kinds have been listed.
+    pub fn reached(&self, kinds: usize) -> bool {
+        *self.count.borrow() >= kinds
+    }
+
     fn one_more(&self) {
         self.count.send_modify(|count| *count += 1);
     }

@@ -1,0 +1,116 @@
+//! Admission of our kinds, in this process: the one handler of `allotment-admission`, called directly.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use allotment_admission::{Caller, Config, Denial, Operation, Request, review};
+use allotment_api::names::{GROUP, LOCAL_GROUP};
+use allotment_apiserver::auth::UserInfo;
+use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
+use allotment_apiserver::status::{About, ApiError};
+use allotment_controllers::Controllers;
+use allotment_machinery::json;
+use async_trait::async_trait;
+
+/// The user name of the platform's own controllers.
+pub(super) const CONTROLLERS: &str = "system:allotment:controllers";
+
+/// Reviews writes of our kinds on the platform's own API.
+pub(super) struct OurKinds {
+    config: Config,
+    /// What the scheduler sees, once the controllers run.
+    controllers: OnceLock<Arc<Controllers>>,
+}
+
+impl fmt::Debug for OurKinds {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OurKinds").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl OurKinds {
+    /// Admission that knows the platform's own identity.
+    pub(super) fn new() -> Self {
+        let config = Config { platform_users: [CONTROLLERS.to_owned()].into() };
+        OurKinds { config, controllers: OnceLock::new() }
+    }
+
+    /// From now on warnings tell what these controllers would decide.
+    pub(super) fn set_controllers(&self, controllers: Arc<Controllers>) {
+        // Set once, at the start; a second time there would be nothing new to say.
+        let _ = self.controllers.set(controllers);
+    }
+
+    fn review(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+        let read = |value: &json::Value| {
+            serde_json::from_slice(&value.to_vec()).map_err(|_| ApiError::bad_request("the object cannot be read"))
+        };
+        let (object, old_object): (serde_json::Value, serde_json::Value) = (read(request.object)?, read(request.old)?);
+        let caller = caller(request.user);
+        let reviewed = {
+            let request = Request {
+                operation: match request.operation {
+                    AdmissionOperation::Create => Operation::Create,
+                    AdmissionOperation::Update => Operation::Update,
+                    AdmissionOperation::Delete => Operation::Delete,
+                    // Nothing of ours is connected to.
+                    AdmissionOperation::Connect => return Ok(Vec::new()),
+                },
+                group: request.group,
+                kind: request.kind,
+                subresource: request.subresource,
+                namespace: request.namespace,
+                name: request.name,
+                object: &object,
+                old_object: &old_object,
+                caller: &caller,
+                dry_run: request.dry_run,
+            };
+            match self.controllers.get() {
+                Some(controllers) => {
+                    controllers.with_snapshot(|snapshot| review(&self.config, Some(snapshot), &request))
+                }
+                None => review(&self.config, None, &request),
+            }
+        };
+        let reviewed = reviewed.map_err(|denial| refusal(denial, request))?;
+        if let Some(changed) = reviewed.object {
+            let text = serde_json::to_vec(&changed).map_err(|error| ApiError::internal(error.to_string()))?;
+            *request.object = json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?;
+        }
+        Ok(reviewed.warnings)
+    }
+}
+
+fn caller(user: &UserInfo) -> Caller {
+    Caller { username: user.name.clone(), uid: user.uid.clone(), groups: user.groups.clone() }
+}
+
+fn refusal(denial: Denial, request: &AdmissionRequest<'_>) -> ApiError {
+    match denial {
+        Denial::Invalid(errors) => ApiError::invalid(request.group, request.kind, request.name, &errors),
+        Denial::Forbidden(why) => {
+            let about = About { group: request.group, resource: request.resource, name: request.name };
+            ApiError::forbidden(about, &why)
+        }
+    }
+}
+
+#[async_trait]
+impl InProcessAdmission for OurKinds {
+    fn covers(&self, group: &str, _resource: &str) -> bool {
+        group == GROUP || group == LOCAL_GROUP
+    }
+
+    async fn mutate(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+        // In a logical cluster a group of this name is its owner's.
+        if !request.tenant.is_platform() {
+            return Ok(Vec::new());
+        }
+        self.review(request)
+    }
+
+    async fn validate(&self, _request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+        Ok(Vec::new())
+    }
+}
