@@ -3,11 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_apiserver::auth::{
-    LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview, SubjectAccessReview,
-    TokenRequest, TokenReview, UserInfo,
-};
-use allotment_apiserver::builtin::{Connects, kinds};
+use allotment_apiserver::auth::UserInfo;
+use allotment_apiserver::builtin::kinds;
 use allotment_apiserver::registry::Registry;
 use allotment_apiserver::server::ApiServer;
 use allotment_apiserver::service::{ApiService, ConnectionTenant};
@@ -39,15 +36,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// The kinds that every tenant begins with.
 pub(super) fn builtin() -> Registry {
-    Registry::new(kinds(&Connects {
-        token_request: Some(Arc::new(TokenRequest)),
-        token_review: Some(Arc::new(TokenReview)),
-        self_subject_review: Some(Arc::new(SelfSubjectReview)),
-        subject_access_review: Some(Arc::new(SubjectAccessReview)),
-        self_subject_access_review: Some(Arc::new(SelfSubjectAccessReview)),
-        local_subject_access_review: Some(Arc::new(LocalSubjectAccessReview)),
-        self_subject_rules_review: Some(Arc::new(SelfSubjectRulesReview)),
-    }))
+    Registry::new(kinds())
 }
 
 /// A client of a tenant, for `user`, that calls the server directly: no socket, no TLS.
