@@ -203,3 +203,6 @@ impl ClientCertVerifier for PossessionVerifier {
         self.algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,4 +15,8 @@ pub(super) use index::RbacIndex;
 pub(super) use policy::in_one;
 
 /// API group of roles and bindings.
+
 pub(crate) const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+
+#[cfg(test)]
+mod tests;
