@@ -1,0 +1,41 @@
+//! Whether the defaults in a schema are values that the schema accepts.
+
+use super::metadata;
+use super::node::Schema;
+use super::prune::prune_value;
+use super::validate::validate_value;
+use crate::field::{FieldError, Path};
+
+/// Everything that is wrong with defaults in the schema of a whole object at `path`.
+pub(super) fn check(schema: &Schema, path: &Path) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    node(schema, true, false, path, &mut errors);
+    errors
+}
+
+fn node(schema: &Schema, root: bool, in_metadata: bool, path: &Path, errors: &mut Vec<FieldError>) {
+    let in_metadata = in_metadata && !schema.embedded;
+    if let Some(default) = &schema.default {
+        let path = path.child("default");
+        let mut pruned = (**default).clone();
+        let mut unknown = Vec::new();
+        prune_value(schema, &mut pruned, "", &mut unknown);
+        if !in_metadata && !unknown.is_empty() {
+            errors.push(FieldError::invalid(&path, &**default, "must not have unknown fields"));
+        }
+        let resources = metadata::check_embedded(schema, default, &path);
+        if resources.is_empty() {
+            errors.extend(validate_value(schema, default, &path));
+        } else {
+            errors.extend(resources);
+        }
+    }
+    if let Some(items) = &schema.items {
+        node(items.get(), false, in_metadata, &path.child("items"), errors);
+    }
+    let properties = path.child("properties");
+    for (name, property) in &schema.properties {
+        let resource_member = (root || schema.embedded) && matches!(&**name, "apiVersion" | "kind" | "metadata");
+        node(property.get(), false, in_metadata || resource_member, &properties.key(name), errors);
+    }
+}
