@@ -201,7 +201,8 @@ impl FieldError {
 
     /// "Too long"; `most` in bytes.
     pub fn too_long(path: &Path, most: usize) -> Self {
-        FieldError::new(path, FieldErrorKind::TooLong, format!("may not be more than {most} bytes"))
+        let noun = if most == 1 { "byte" } else { "bytes" };
+        FieldError::new(path, FieldErrorKind::TooLong, format!("may not be more than {most} {noun}"))
     }
 
     /// "Too many".

@@ -1,8 +1,10 @@
 //! The hooks of `customresourcedefinitions.apiextensions.k8s.io`.
 
 use allotment_machinery::field::FieldError;
-use allotment_machinery::json::Map;
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::schema::unrecognized_formats;
 
+use super::{spec, validation};
 use crate::registry::{Operation, Strategy};
 
 /// The hooks of the kind of definitions.
@@ -18,7 +20,83 @@ impl Strategy for DefinitionStrategy {
         false
     }
 
-    fn validate(&self, _operation: Operation<'_>, _object: &Map) -> Vec<FieldError> {
-        Vec::new()
+    fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
+        match operation {
+            Operation::Create => {
+                default_spec(object);
+                object.insert("status", Map::new());
+                note_storage_version(object);
+            }
+            Operation::Update { old, subresource: "status" } => keep(object, old, "spec"),
+            Operation::Update { old, .. } => {
+                default_spec(object);
+                keep(object, old, "status");
+                note_storage_version(object);
+            }
+        }
+    }
+
+    fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
+        match operation {
+            Operation::Create => validation::validate_create(object),
+            Operation::Update { subresource: "status", .. } => validation::validate_status(object),
+            Operation::Update { old, .. } => validation::validate_update(object, old),
+        }
+    }
+
+    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Vec<String> {
+        let before = match operation {
+            Operation::Create => Vec::new(),
+            Operation::Update { subresource: "status", .. } => return Vec::new(),
+            Operation::Update { old, .. } => formats(old),
+        };
+        let new = formats(object).into_iter().filter(|name| !before.contains(name));
+        new.map(|name| format!("unrecognized format \"{name}\"")).collect()
+    }
+}
+
+fn formats(definition: &Map) -> Vec<String> {
+    spec::versions(definition).filter_map(|version| version.schema()).flat_map(unrecognized_formats).collect()
+}
+
+fn keep(object: &mut Map, old: &Map, member: &str) {
+    match old.get(member) {
+        Some(value) => object.insert(member, value.clone()),
+        None => object.remove(member),
+    };
+}
+
+/// What the types of a definition fill in (`k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1`).
+fn default_spec(object: &mut Map) {
+    let Some(Value::Object(spec)) = object.get_mut("spec") else { return };
+    if spec.get("preserveUnknownFields") == Some(&Value::Bool(false)) {
+        spec.remove("preserveUnknownFields");
+    }
+    if let Some(names) = spec.object_mut("names") {
+        let kind = names.get("kind").and_then(Value::as_str).unwrap_or("").to_owned();
+        let absent = |names: &Map, name: &str| names.get(name).and_then(Value::as_str).is_none_or(str::is_empty);
+        if !kind.is_empty() && absent(names, "singular") {
+            names.insert("singular", kind.to_lowercase());
+        }
+        if !kind.is_empty() && absent(names, "listKind") {
+            names.insert("listKind", format!("{kind}List"));
+        }
+    }
+    if let Some(conversion) = spec.object_mut("conversion")
+        && conversion.is_empty()
+    {
+        conversion.insert("strategy", "None");
+    }
+}
+
+/// Adds the version that objects are written in from now on to those that they may be stored in.
+fn note_storage_version(object: &mut Map) {
+    let storage = spec::versions(object).find(|version| version.is_storage()).map(|version| version.name().to_owned());
+    let (Some(storage), Some(status)) = (storage, object.object_mut("status")) else { return };
+    let stored = status.get_or_insert_with("storedVersions", || Value::Array(Vec::new()));
+    if let Value::Array(stored) = stored
+        && !stored.iter().any(|name| name.as_str() == Some(&storage))
+    {
+        stored.push(storage.into());
     }
 }

@@ -13,8 +13,8 @@ pub struct Map {
 
 impl Map {
     /// An object without members.
-    pub fn new() -> Self {
-        Map::default()
+    pub const fn new() -> Self {
+        Map { members: Vec::new() }
     }
 
     /// How many members there are.

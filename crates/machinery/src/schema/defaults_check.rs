@@ -1,8 +1,9 @@
 //! Whether the defaults in a schema are values that the schema accepts.
 
-use super::metadata;
+use super::embedded;
 use super::node::Schema;
 use super::prune::prune_value;
+use super::trail::Trail;
 use super::validate::validate_value;
 use crate::field::{FieldError, Path};
 
@@ -19,11 +20,11 @@ fn node(schema: &Schema, root: bool, in_metadata: bool, path: &Path, errors: &mu
         let path = path.child("default");
         let mut pruned = (**default).clone();
         let mut unknown = Vec::new();
-        prune_value(schema, &mut pruned, "", &mut unknown);
+        prune_value(schema, &mut pruned, Trail::Start, &mut unknown);
         if !in_metadata && !unknown.is_empty() {
             errors.push(FieldError::invalid(&path, &**default, "must not have unknown fields"));
         }
-        let resources = metadata::check_embedded(schema, default, &path);
+        let resources = embedded::check_value(schema, default, &path);
         if resources.is_empty() {
             errors.extend(validate_value(schema, default, &path));
         } else {
@@ -31,11 +32,11 @@ fn node(schema: &Schema, root: bool, in_metadata: bool, path: &Path, errors: &mu
         }
     }
     if let Some(items) = &schema.items {
-        node(items.get(), false, in_metadata, &path.child("items"), errors);
+        node(items, false, in_metadata, &path.child("items"), errors);
     }
     let properties = path.child("properties");
     for (name, property) in &schema.properties {
         let resource_member = (root || schema.embedded) && matches!(&**name, "apiVersion" | "kind" | "metadata");
-        node(property.get(), false, in_metadata || resource_member, &properties.key(name), errors);
+        node(property, false, in_metadata || resource_member, &properties.key(name), errors);
     }
 }

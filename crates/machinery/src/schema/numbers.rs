@@ -13,7 +13,8 @@ pub fn normalise_numbers(object: &mut Map) {
     }
 }
 
-fn normalise(value: &mut Value) {
+/// Brings every number of a value into its one form.
+pub(super) fn normalise(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if number.as_i64().is_none() || number.as_str() == "-0" {
@@ -27,13 +28,14 @@ fn normalise(value: &mut Value) {
 }
 
 fn canonical(number: &Number) -> Number {
-    if number.as_str() == "-0" {
+    let value = number.as_f64();
+    if value == 0.0 {
+        // Floats have a negative zero, integers have not; it would not stay one when read again.
         return Number::from(0_i64);
     }
-    let value = number.as_f64();
     let magnitude = value.abs();
     let text =
-        if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) { exponent_form(value) } else { format!("{value}") };
+        if !(1e-6..1e21).contains(&magnitude) { exponent_form(value) } else { format!("{value}") };
     // What no float holds stays as it is written; validation refuses it where a type is given.
     Number::parse(&text).unwrap_or_else(|| number.clone())
 }
@@ -67,6 +69,7 @@ mod tests {
         check("1", "1");
         check("1.0", "1");
         check("-0", "0");
+        check("-0.0", "0");
         check("1e3", "1000");
         check("9223372036854775807", "9223372036854775807");
         check("9223372036854775808", "9223372036854775808");

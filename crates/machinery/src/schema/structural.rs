@@ -9,6 +9,7 @@
 use super::pattern::Pattern;
 use super::raw::{Junctor, Raw};
 use crate::field::{FieldError, Path};
+use crate::json::Value;
 
 /// Where a node stands, for the texts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +56,7 @@ fn extensions(schema: Raw<'_>, path: &Path, errors: &mut Vec<FieldError>) {
     for name in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
         if schema.flag(name) {
             let detail = "must be false if x-kubernetes-int-or-string is true";
-            errors.push(FieldError::invalid(&path.child(name), &true.into(), detail));
+            errors.push(FieldError::invalid(&path.child(name), &Value::Bool(true), detail));
         }
     }
 }

@@ -1,0 +1,180 @@
+//! The versions of a definition, and the parts that they have in common.
+
+use allotment_machinery::field::{FieldError, Path, ShownValue};
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::names::dns1035_label;
+use allotment_machinery::schema::{Schema, parse_structural};
+
+use super::{columns, selectable};
+use crate::crd::spec::{self, VersionSpec};
+
+/// Checks `spec.versions` of a definition whose `spec` is at `path`.
+pub(super) fn check(definition: &Map, path: &Path, errors: &mut Vec<FieldError>) {
+    let versions: Vec<VersionSpec<'_>> = spec::versions(definition).collect();
+    let versions_path = path.child("versions");
+    for (index, version) in versions.iter().enumerate() {
+        let path = versions_path.index(index);
+        check_name(*version, &path, errors);
+        check_deprecation(*version, &path, errors);
+        if version.schema().is_none() {
+            errors.push(FieldError::required(&path.child("schema").child("openAPIV3Schema"), ""));
+        }
+    }
+    let unique = (1..versions.len()).all(|at| versions[..at].iter().all(|other| other.name() != versions[at].name()));
+    if !unique {
+        errors.push(FieldError::invalid(&versions_path, shown(&versions), "must contain unique version names"));
+    }
+    if versions.iter().filter(|version| version.is_storage()).count() != 1 {
+        let detail = "must have exactly one version marked as storage version";
+        errors.push(FieldError::invalid(&versions_path, shown(&versions), detail));
+    }
+    let schemas = check_schemas(&versions, path, errors);
+    for (version, path) in places(&versions, "additionalPrinterColumns", path) {
+        let path = path.child("additionalPrinterColumns");
+        for (index, column) in spec::list(version.0, "additionalPrinterColumns").iter().enumerate() {
+            if let Some(column) = column.as_object() {
+                columns::check(column, &path.index(index), errors);
+            }
+        }
+    }
+    for (version, path) in places(&versions, "subresources", path) {
+        if let Some(subresources) = version.0.get("subresources") {
+            columns::check_subresources(subresources, &path.child("subresources"), errors);
+        }
+    }
+    for (version, path) in places(&versions, "selectableFields", path) {
+        let at = versions.iter().position(|other| std::ptr::eq(other.0, version.0));
+        let schema = at.and_then(|at| schemas.get(at)).and_then(Option::as_ref);
+        let fields = spec::list(version.0, "selectableFields");
+        selectable::check(fields, schema, &path.child("selectableFields"), errors);
+    }
+}
+
+/// Versions that a part has to be checked for, each with the path that it is told of under: the first
+/// one, under `spec`, where all have the same.
+fn places<'a>(versions: &[VersionSpec<'a>], part: &str, path: &Path) -> Vec<(VersionSpec<'a>, Path)> {
+    let Some(first) = versions.first() else { return Vec::new() };
+    if versions.iter().all(|version| version.part(part) == first.part(part)) {
+        return vec![(*first, path.clone())];
+    }
+    let versions_path = path.child("versions");
+    versions.iter().enumerate().map(|(index, version)| (*version, versions_path.index(index))).collect()
+}
+
+/// Checks the schema of each version; returns those that are right, in the order of the versions.
+fn check_schemas(versions: &[VersionSpec<'_>], path: &Path, errors: &mut Vec<FieldError>) -> Vec<Option<Schema>> {
+    let shared = places(versions, "schema", path).len() == 1;
+    let mut schemas = Vec::with_capacity(versions.len());
+    for (index, version) in versions.iter().enumerate() {
+        let Some(schema) = version.schema() else {
+            schemas.push(None);
+            continue;
+        };
+        let at = if shared { path.child("validation") } else { path.child("versions").index(index).child("schema") };
+        let at = at.child("openAPIV3Schema");
+        let first = index == 0 || !shared;
+        if version.has_status() && first {
+            errors.extend(check_root(schema, &at));
+        }
+        match parse_structural(schema, &at) {
+            Ok(schema) => schemas.push(Some(schema)),
+            Err(found) => {
+                schemas.push(None);
+                if first {
+                    errors.extend(found);
+                }
+            }
+        }
+    }
+    schemas
+}
+
+/// Keywords of the root that are kept when the schema of the status is looked at by itself.
+const AT_ROOT: [(&str, &str); 22] = [
+    ("description", "Description"),
+    ("type", "Type"),
+    ("format", "Format"),
+    ("title", "Title"),
+    ("maximum", "Maximum"),
+    ("exclusiveMaximum", "ExclusiveMaximum"),
+    ("minimum", "Minimum"),
+    ("exclusiveMinimum", "ExclusiveMinimum"),
+    ("maxLength", "MaxLength"),
+    ("minLength", "MinLength"),
+    ("pattern", "Pattern"),
+    ("maxItems", "MaxItems"),
+    ("minItems", "MinItems"),
+    ("uniqueItems", "UniqueItems"),
+    ("multipleOf", "MultipleOf"),
+    ("required", "Required"),
+    ("items", "Items"),
+    ("properties", "Properties"),
+    ("externalDocs", "ExternalDocs"),
+    ("example", "Example"),
+    ("x-kubernetes-preserve-unknown-fields", "XPreserveUnknownFields"),
+    ("x-kubernetes-validations", "XValidations"),
+];
+
+fn check_root(schema: &Value, path: &Path) -> Option<FieldError> {
+    let map = schema.as_object()?;
+    let says = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    };
+    let other = map.iter().any(|(name, value)| says(value) && !AT_ROOT.iter().any(|(allowed, _)| *allowed == name));
+    other.then(|| {
+        let names: Vec<&str> = AT_ROOT.iter().map(|(_, name)| *name).collect();
+        let detail = format!(
+            "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+            names.join(" ")
+        );
+        FieldError::invalid(path, schema, detail)
+    })
+}
+
+fn check_name(version: VersionSpec<'_>, path: &Path, errors: &mut Vec<FieldError>) {
+    let faults = dns1035_label(version.name());
+    if !faults.is_empty() {
+        errors.push(FieldError::invalid(&path.child("name"), version.name(), faults.join(",")));
+    }
+}
+
+fn check_deprecation(version: VersionSpec<'_>, path: &Path, errors: &mut Vec<FieldError>) {
+    let Some(warning) = version.0.get("deprecationWarning").and_then(Value::as_str) else { return };
+    let path = path.child("deprecationWarning");
+    let mut complain = |detail: String| errors.push(FieldError::invalid(&path, warning, detail));
+    if !version.flag("deprecated") {
+        return complain("can only be set for deprecated versions".to_owned());
+    }
+    if warning.len() > 256 {
+        complain("must be <= 256 characters long".to_owned());
+    }
+    if warning.is_empty() {
+        complain("must not be an empty string".to_owned());
+    }
+    if let Some((index, _)) = warning.char_indices().find(|(_, character)| character.is_control()) {
+        complain(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        ));
+    }
+}
+
+/// The versions as Kubernetes shows them: by the names of their fields in Go, without the parts that it
+/// has moved elsewhere.
+fn shown(versions: &[VersionSpec<'_>]) -> ShownValue {
+    let one = |version: &VersionSpec<'_>| {
+        let warning = version.0.get("deprecationWarning").unwrap_or(&Value::Null);
+        format!(
+            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{warning},\
+             \"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+            Value::from(version.name()),
+            version.flag("served"),
+            version.is_storage(),
+            version.flag("deprecated"),
+        )
+    };
+    let list: Vec<String> = versions.iter().map(one).collect();
+    ShownValue::raw(format!("[{}]", list.join(",")))
+}
