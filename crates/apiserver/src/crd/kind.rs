@@ -9,13 +9,20 @@ use allotment_machinery::schema::{Interner, Schema, parse_structural};
 
 use super::schema::CustomSchema;
 use super::spec::{self, VersionSpec};
-use crate::registry::{Column, Kind, Scale, Strategy, Subresources, Version};
+use crate::registry::{Column, Kind, Operation, Scale, Strategy, Subresources, Version};
 
 /// The hooks of kinds that definitions make.
 #[derive(Debug)]
 pub struct CustomStrategy {
-    /// Whether there is the subresource status: the status is written through that alone then.
-    has_status: bool,
+    /// `apiVersion` of the versions whose status is written through the subresource alone.
+    with_status: Vec<String>,
+}
+
+impl CustomStrategy {
+    fn keeps_status(&self, object: &Map) -> bool {
+        let api_version = spec::text(object, "apiVersion");
+        self.with_status.iter().any(|have| have == api_version)
+    }
 }
 
 impl Strategy for CustomStrategy {
@@ -29,6 +36,21 @@ impl Strategy for CustomStrategy {
 
     fn updates_unconditionally(&self) -> bool {
         false
+    }
+
+    fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
+        if !self.keeps_status(object) {
+            return;
+        }
+        let old = match operation {
+            Operation::Create => None,
+            Operation::Update { old, subresource: "" } => old.get("status"),
+            Operation::Update { .. } => return,
+        };
+        match old {
+            Some(status) => object.insert("status", status.clone()),
+            None => object.remove("status"),
+        };
     }
 }
 
@@ -57,9 +79,11 @@ pub fn kind_from_definition(definition: &Map, interner: &Interner) -> Result<Kin
     versions.sort_by(|(left, _), (right, _)| compare_versions(left.name(), right.name()));
     let names = accepted_names(definition);
     let list = |name: &str| spec::texts(names, name).map(str::to_owned).collect();
-    let has_status = versions.iter().any(|(version, _)| version.has_status());
+    let group = spec::group(definition);
+    let with_status = versions.iter().filter(|(version, _)| version.has_status());
+    let with_status = with_status.map(|(version, _)| format!("{group}/{}", version.name())).collect();
     Ok(Kind {
-        group: spec::group(definition).to_owned(),
+        group: group.to_owned(),
         kind: spec::text(names, "kind").to_owned(),
         list_kind: spec::text(names, "listKind").to_owned(),
         plural: spec::text(names, "plural").to_owned(),
@@ -69,7 +93,7 @@ pub fn kind_from_definition(definition: &Map, interner: &Interner) -> Result<Kin
         namespaced: spec::text(spec::of(definition), "scope") == "Namespaced",
         custom: true,
         versions: versions.into_iter().map(|(version, own)| row(definition, version, own, &storage)).collect(),
-        strategy: Arc::new(CustomStrategy { has_status }),
+        strategy: Arc::new(CustomStrategy { with_status }),
         stored_as: None,
         connect: None,
     })
@@ -167,7 +191,8 @@ fn compare_versions(left: &str, right: &str) -> Ordering {
 
 /// Stage (2 is final), major and minor number of a version named as Kubernetes names its own.
 fn stability(name: &str) -> Option<(u8, u32, u32)> {
-    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.starts_with(|first| ('1'..='9').contains(&first)));
+    let number =
+        |text: &str| text.parse::<u32>().ok().filter(|_| text.starts_with(|first| ('1'..='9').contains(&first)));
     let rest = name.strip_prefix('v')?;
     for (word, stage) in [("alpha", 0), ("beta", 1)] {
         if let Some((major, minor)) = rest.split_once(word) {

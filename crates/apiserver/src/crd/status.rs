@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::object::{metadata_mut, metadata_str};
+use allotment_machinery::object::metadata_mut;
 
 use super::spec;
-use crate::registry::Registry;
 
 /// The finalizer that keeps a definition until its instances are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -23,29 +22,6 @@ pub struct NamesInUse {
     pub resources: BTreeSet<String>,
     /// Kinds and list kinds.
     pub kinds: BTreeSet<String>,
-}
-
-impl NamesInUse {
-    /// The names that `definition` may not have: those of built-in kinds of its group, and those that
-    /// `others` were given before. Definitions of other groups, and the definition itself, do not count.
-    pub fn around<'a>(definition: &Map, registry: &Registry, others: impl IntoIterator<Item = &'a Map>) -> Self {
-        let (group, name) = (spec::group(definition), metadata_str(definition, "name"));
-        let mut used = NamesInUse::default();
-        for kind in registry.kinds().filter(|kind| !kind.custom && kind.group == group) {
-            used.resources.extend([kind.plural.clone(), kind.singular.clone()]);
-            used.resources.extend(kind.short_names.iter().cloned());
-            used.kinds.extend([kind.kind.clone(), kind.list_kind.clone()]);
-        }
-        let same_group = |other: &&Map| spec::group(other) == group && metadata_str(other, "name") != name;
-        for other in others.into_iter().filter(same_group) {
-            let accepted = spec::map(spec::map(other, "status"), "acceptedNames");
-            let named = |name| Some(spec::text(accepted, name)).filter(|text| !text.is_empty()).map(str::to_owned);
-            used.resources.extend(["plural", "singular"].into_iter().filter_map(named));
-            used.resources.extend(spec::texts(accepted, "shortNames").map(str::to_owned));
-            used.kinds.extend(["kind", "listKind"].into_iter().filter_map(named));
-        }
-        used
-    }
 }
 
 /// A condition of a definition.
@@ -239,9 +215,9 @@ impl<'a> Approval<'a> {
     /// What the annotations of a definition say.
     pub(super) fn of(definition: &'a Map) -> Self {
         let group = spec::group(definition);
-        let protected = ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
-            group == domain || group.strip_suffix(domain).is_some_and(|front| front.ends_with('.'))
-        });
+        let protected = ["k8s.io", "kubernetes.io"]
+            .into_iter()
+            .any(|domain| group == domain || group.strip_suffix(domain).is_some_and(|front| front.ends_with('.')));
         if !protected {
             return Approval::NotNeeded;
         }
@@ -271,7 +247,9 @@ impl<'a> Approval<'a> {
         match self {
             Approval::NotNeeded => None,
             Approval::Missing(reason) => Some(Condition::new(kind, "False", "MissingAnnotation", reason)),
-            Approval::Given(at) => Some(Condition::new(kind, "True", "ApprovedAnnotation", format!("approved in {at}"))),
+            Approval::Given(at) => {
+                Some(Condition::new(kind, "True", "ApprovedAnnotation", format!("approved in {at}")))
+            }
             Approval::Waived(why) => {
                 Some(Condition::new(kind, "False", "UnapprovedAnnotation", format!("not approved: \"{why}\"")))
             }

@@ -2,7 +2,7 @@
 //! so that a definition is served as soon as its create is answered.
 
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::object::{metadata_mut, metadata_str};
+use allotment_machinery::object::metadata_str;
 
 use super::metadata::format_time;
 use crate::crd;
@@ -37,17 +37,11 @@ fn names_in_use(registry: &Registry, group: &str, own: &str) -> crd::NamesInUse 
 }
 
 /// Keeps a definition until its instances are gone.
-pub(super) fn before_deletion(_cx: &Context, row: &Row, object: &mut Map) {
+pub(super) fn before_deletion(cx: &Context, row: &Row, object: &mut Map) {
     if !is_definition(row) {
         return;
     }
-    let Some(metadata) = metadata_mut(object) else { return };
-    if metadata.contains_key("deletionTimestamp") {
-        return;
-    }
-    let mut finalizers = metadata.get("finalizers").and_then(Value::as_array).unwrap_or_default().to_vec();
-    if !finalizers.iter().any(|value| value.as_str() == Some(crd::CLEANUP_FINALIZER)) {
-        finalizers.push(Value::from(crd::CLEANUP_FINALIZER));
-        metadata.insert("finalizers", finalizers);
+    if metadata_str(object, "deletionTimestamp").is_none() {
+        crd::begin_deletion(object, &format_time(cx.server.clock().now()));
     }
 }

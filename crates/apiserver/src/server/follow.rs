@@ -149,7 +149,7 @@ impl TenantState {
 
     fn kind_of(&self, entry: &Entry) -> Option<Arc<crate::registry::Kind>> {
         let Ok(Value::Object(definition)) = json::parse(&entry.body) else { return None };
-        if !is_established(&definition) {
+        if !crd::is_established(&definition) {
             return None;
         }
         match crd::kind_from_definition(&definition, &self.interner) {
@@ -162,10 +162,4 @@ impl TenantState {
             }
         }
     }
-}
-
-fn is_established(definition: &json::Map) -> bool {
-    let conditions = definition.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
-    let member = |condition: &Value, name: &str, text: &str| condition.get(name).and_then(Value::as_str) == Some(text);
-    conditions.unwrap_or_default().iter().any(|one| member(one, "type", "Established") && member(one, "status", "True"))
 }

@@ -3,7 +3,7 @@
 //! Follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting`: a member that is absent, or
 //! `null` where `null` is no value, gets its default; what then still is such a `null` is dropped.
 
-use super::node::{Additional, Schema};
+use super::node::{Additional, Schema, SchemaRef};
 use crate::json::{Map, Value};
 
 /// Fills in defaults, then drops members that are `null` where `null` is no value.
@@ -15,7 +15,7 @@ fn fill(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(map) => fill_members(schema, map),
         Value::Array(elements) => {
-            let Some(items) = &schema.items else { return };
+            let Some(items) = schema.items.as_ref().map(SchemaRef::get) else { return };
             for element in elements {
                 // A null element cannot be dropped without moving the others; it may be defaulted.
                 if element.is_null()
@@ -33,6 +33,7 @@ fn fill(schema: &Schema, value: &mut Value) {
 
 fn fill_members(schema: &Schema, map: &mut Map) {
     for (name, property) in &schema.properties {
+        let property = property.get();
         let Some(default) = &property.default else { continue };
         if map.get(name).is_none_or(|value| value.is_null() && !property.nullable) {
             map.insert(&**name, (**default).clone());
@@ -40,7 +41,7 @@ fn fill_members(schema: &Schema, map: &mut Map) {
     }
     map.retain(|name, value| {
         let Some(member) = schema.property(name).or(match &schema.additional {
-            Additional::Values(values) => Some(values),
+            Additional::Values(values) => Some(values.get()),
             Additional::Unsaid | Additional::Anything => None,
         }) else {
             return true;

@@ -32,11 +32,11 @@ fn node(schema: &Schema, root: bool, in_metadata: bool, path: &Path, errors: &mu
         }
     }
     if let Some(items) = &schema.items {
-        node(items, false, in_metadata, &path.child("items"), errors);
+        node(items.get(), false, in_metadata, &path.child("items"), errors);
     }
     let properties = path.child("properties");
     for (name, property) in &schema.properties {
         let resource_member = (root || schema.embedded) && matches!(&**name, "apiVersion" | "kind" | "metadata");
-        node(property, false, in_metadata || resource_member, &properties.key(name), errors);
+        node(property.get(), false, in_metadata || resource_member, &properties.key(name), errors);
     }
 }

@@ -164,7 +164,7 @@ fn walk(schema: &Schema, value: &Value, trail: Trail<'_>, visit: &mut dyn FnMut(
         Value::Array(items) => {
             let Some(of_items) = &schema.items else { return };
             for (index, item) in items.iter().enumerate() {
-                walk(of_items, item, Trail::Index(&trail, index), visit);
+                walk(of_items.get(), item, Trail::Index(&trail, index), visit);
             }
         }
         _ => {}

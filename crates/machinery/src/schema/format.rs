@@ -166,11 +166,12 @@ fn is_duration_in_words(text: &str) -> bool {
     while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
         let number = &rest[start..];
         let unit = number.trim_start_matches(|character: char| character.is_ascii_digit()).trim_start();
-        let end = unit.find(|character: char| !character.is_ascii_alphabetic() && character != 'µ').unwrap_or(unit.len());
+        let end =
+            unit.find(|character: char| !character.is_ascii_alphabetic() && character != 'µ').unwrap_or(unit.len());
         let word = unit[..end].to_lowercase();
-        let known = UNITS.iter().any(|names| {
-            names.contains(&word.as_str()) || names.last().is_some_and(|last| word.starts_with(last))
-        });
+        let known = UNITS
+            .iter()
+            .any(|names| names.contains(&word.as_str()) || names.last().is_some_and(|last| word.starts_with(last)));
         if known {
             return true;
         }
@@ -209,7 +210,10 @@ fn is_hostname(text: &str) -> bool {
         character.is_ascii_alphanumeric()
             || character.is_alphabetic()
             || "$+<=>^`|~".contains(character)
-            || (!character.is_ascii() && !character.is_alphanumeric() && !character.is_whitespace() && !character.is_control())
+            || (!character.is_ascii()
+                && !character.is_alphanumeric()
+                && !character.is_whitespace()
+                && !character.is_control())
     };
     let short = |label: &str| label.len() <= 63;
     if text.len() > 255 || !text.split('.').all(short) {
@@ -218,9 +222,8 @@ fn is_hostname(text: &str) -> bool {
     let labels: Vec<&str> = text.split('.').collect();
     let Some((last, front)) = labels.split_last() else { return false };
     let inner = |label: &str| label.chars().all(|character| letter(character) || character == '-');
-    let label_ok = |label: &&str| {
-        !label.is_empty() && inner(label) && label.starts_with(letter) && label.ends_with(letter)
-    };
+    let label_ok =
+        |label: &&str| !label.is_empty() && inner(label) && label.starts_with(letter) && label.ends_with(letter);
     if front.is_empty() {
         // Without a dot, one dash at most, behind the first character.
         let mut characters = last.chars();

@@ -248,7 +248,8 @@ fn map_key(items: Raw<'_>, key: &str, property: Raw<'_>, path: &Path, found: &mu
         found.refuse(path, "type", items.kind(), detail);
     }
     if !items.texts("required").any(|name| name == key) && !property.says("default") {
-        let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+        let detail =
+            "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
         found.require(path, "default", detail);
     }
     if property.flag("nullable") {
@@ -261,7 +262,8 @@ fn map_key(items: Raw<'_>, key: &str, property: Raw<'_>, path: &Path, found: &mu
 fn expression_rules(schema: Raw<'_>, path: &Path, found: &mut Findings) {
     let path = path.child("x-kubernetes-validations");
     for index in 0..schema.list("x-kubernetes-validations").len() {
-        let detail = "rules in CEL are not evaluated by this server; express the rule with other keywords of the schema";
+        let detail =
+            "rules in CEL are not evaluated by this server; express the rule with other keywords of the schema";
         found.errors.push(FieldError::forbidden(&path.index(index), detail));
     }
 }

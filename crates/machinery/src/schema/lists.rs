@@ -35,7 +35,7 @@ fn walk(schema: &Schema, value: &Value, trail: Trail<'_>, errors: &mut Vec<Field
             }
             let Some(of_items) = &schema.items else { return };
             for (index, item) in items.iter().enumerate() {
-                walk(of_items, item, Trail::Index(&trail, index), errors);
+                walk(of_items.get(), item, Trail::Index(&trail, index), errors);
             }
         }
         _ => {}

@@ -1,7 +1,8 @@
-//! Structural schemas: what objects of a kind that a definition makes look like.
+//! Schemas: what objects look like, of kinds that definitions make and of built-in ones.
 //!
 //! A [`Schema`] says which fields there are and of which type, what tells the elements of a list apart,
-//! what is filled in where nothing is given, and which values are right. What is done with one is pure:
+//! what is filled in where nothing is given, and which values are right; for built-in kinds, how a
+//! strategic merge patch treats a field. What is done with the one of a custom resource is pure:
 //! [`prune`] drops what no schema knows, [`apply_defaults`] fills in, [`validate`] finds what is wrong.
 //! [`parse_structural`] makes a schema from the `openAPIV3Schema` of a definition and refuses what is not
 //! structural (KEP-1693, `k8s.io/apiextensions-apiserver/pkg/apiserver/schema`). The metadata of the
@@ -30,7 +31,7 @@ mod validate;
 pub use default::apply_defaults;
 pub use embedded::check_embedded_metadata;
 pub use intern::Interner;
-pub use node::{Additional, Junctors, ListType, MapType, Schema, Shape, ValueRules};
+pub use node::{Additional, Junctors, ListType, MapType, NamedSchema, Patch, Schema, SchemaRef, Shape, ValueRules};
 pub use numbers::normalise_numbers;
 pub use parse::{parse_structural, unrecognized_formats};
 pub use pattern::Pattern;

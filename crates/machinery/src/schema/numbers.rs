@@ -34,8 +34,7 @@ fn canonical(number: &Number) -> Number {
         return Number::from(0_i64);
     }
     let magnitude = value.abs();
-    let text =
-        if !(1e-6..1e21).contains(&magnitude) { exponent_form(value) } else { format!("{value}") };
+    let text = if !(1e-6..1e21).contains(&magnitude) { exponent_form(value) } else { format!("{value}") };
     // What no float holds stays as it is written; validation refuses it where a type is given.
     Number::parse(&text).unwrap_or_else(|| number.clone())
 }

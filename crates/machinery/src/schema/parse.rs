@@ -1,7 +1,7 @@
 //! From the `openAPIV3Schema` of a definition to a [`Schema`].
 
 use super::defaults_check;
-use super::node::{Additional, Junctors, ListType, MapType, Schema, Shape, ValueRules};
+use super::node::{Additional, Junctors, ListType, MapType, Schema, SchemaRef, Shape, ValueRules};
 use super::numbers::normalise;
 use super::pattern::Pattern;
 use super::raw::{Junctor, Raw};
@@ -52,8 +52,8 @@ fn collect_formats(raw: Raw<'_>, found: &mut Vec<String>) {
 }
 
 fn node(raw: Raw<'_>) -> Schema {
-    let mut properties: Vec<(Box<str>, Schema)> =
-        raw.properties().map(|(name, property)| (name.into(), node(property))).collect();
+    let mut properties: Vec<(Box<str>, SchemaRef)> =
+        raw.properties().map(|(name, property)| (name.into(), node(property).into())).collect();
     properties.sort_by(|left, right| left.0.cmp(&right.0));
     Schema {
         shape: shape(raw),
@@ -67,11 +67,11 @@ fn node(raw: Raw<'_>) -> Schema {
         properties: properties.into(),
         required: raw.texts("required").map(Box::from).collect(),
         additional: match (raw.additional(), raw.flag("additionalProperties")) {
-            (Some(values), _) => Additional::Values(Box::new(node(values))),
+            (Some(values), _) => Additional::Values(node(values).into()),
             (None, true) => Additional::Anything,
             (None, false) => Additional::Unsaid,
         },
-        items: raw.items().map(|items| Box::new(node(items))),
+        items: raw.items().map(|items| node(items).into()),
         list_type: match raw.text("x-kubernetes-list-type") {
             Some("set") => ListType::Set,
             Some("map") => ListType::Map(raw.texts("x-kubernetes-list-map-keys").map(Box::from).collect()),
@@ -79,6 +79,7 @@ fn node(raw: Raw<'_>) -> Schema {
         },
         default: raw.get("default").map(|value| Box::new(normalised(value))),
         rules: Some(rules(raw)).filter(|rules| *rules != ValueRules::default()).map(Box::new),
+        patch: None,
     }
 }
 

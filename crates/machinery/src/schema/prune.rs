@@ -23,7 +23,7 @@ pub(super) fn prune_value(schema: &Schema, value: &mut Value, trail: Trail<'_>, 
         Value::Array(items) => {
             let nothing = Schema::of(Shape::Any);
             let of_items = match &schema.items {
-                Some(items) => items,
+                Some(items) => items.get(),
                 None if schema.preserve_unknown => return,
                 None => &nothing,
             };

@@ -92,7 +92,8 @@ fn resource(schema: Raw<'_>, level: Level, path: &Path, errors: &mut Vec<FieldEr
     let is_resource = level == Level::Root || embedded;
     resource_members(schema, level, is_resource, path, errors);
     if embedded && !preserves && schema.properties().next().is_none() {
-        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        let detail =
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.push(FieldError::required(&path.child("properties"), detail));
     }
 }

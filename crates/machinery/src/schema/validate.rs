@@ -294,12 +294,19 @@ impl Walk<'_> {
         }
     }
 
-    fn items(&mut self, schema: &Schema, items: &[Value], old: Option<&[Value]>, name: Trail<'_>, outcome: &mut Outcome) {
+    fn items(
+        &mut self,
+        schema: &Schema,
+        items: &[Value],
+        old: Option<&[Value]>,
+        name: Trail<'_>,
+        outcome: &mut Outcome,
+    ) {
         let Some(of_items) = &schema.items else { return };
         let old = old.map(|old| Correlated::new(&schema.list_type, old));
         for (index, item) in items.iter().enumerate() {
             let old = old.as_ref().and_then(|old| old.find(item));
-            self.value(of_items, item, old, Trail::Index(&name, index), outcome);
+            self.value(of_items.get(), item, old, Trail::Index(&name, index), outcome);
         }
     }
 
