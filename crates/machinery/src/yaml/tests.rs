@@ -208,6 +208,13 @@ proptest! {
     }
 
     #[test]
+    fn json_reads_what_it_writes(value in any_value()) {
+        prop_assert_eq!(json::parse(value.to_string().as_bytes()), Ok(value.clone()));
+        let spaced = format!(" [\t{value} ,\n{value}] ");
+        prop_assert_eq!(json::parse(spaced.as_bytes()), Ok(Value::Array(vec![value.clone(), value])));
+    }
+
+    #[test]
     fn json_is_yaml(value in any_value()) {
         let text = value.to_string();
         let documents = parse_stream(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
