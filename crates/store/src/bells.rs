@@ -164,4 +164,9 @@ impl Bells {
         let tenants = self.tenants.keys().flat_map(|tenant| self.of_tenant(tenant));
         self.all.iter().chain(tenants).for_each(|bell| bell.notify.notify_waiters());
     }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_none() && self.tenants.is_empty()
+    }
 }

@@ -297,6 +297,22 @@ async fn templates(store: &dyn Store) {
     for name in ["one", "two", "default"] {
         assert_eq!(shown(&next(&mut all).await.expect("goes on")), format!("Added {second} {name}"));
     }
+    // A key space that is empty again can begin anew; what it had before comes first.
+    let late = key("late", "b", "early");
+    let from = store.revision().await.expect("answers");
+    let made = create(store, late.clone(), "x").await;
+    let gone = delete(store, late, made).await.revision;
+    let third = store.commit(make(&Tenant::logical("late"))).await.expect("instantiates").revision;
+    let last = create(store, key("late", "b", "zoe"), "x").await;
+    let mut late = store.watch(WatchScope::Scope(scope("late", Some("b"))), from).await.expect("watches");
+    for expect in [
+        format!("Added {made} early"),
+        format!("Deleted {gone} early"),
+        format!("Added {third} two"),
+        format!("Added {last} zoe"),
+    ] {
+        assert_eq!(shown(&next(&mut late).await.expect("goes on")), expect);
+    }
     // What one changes, the other does not see.
     let update = put(ours.clone(), Expect::Revision(shared.revision), "mine");
     store.commit(update).await.expect("updates");

@@ -224,3 +224,122 @@ impl Watch for Late {
         self.held.as_ref().map_or(progress, |(_, event)| progress.min(Revision(event.revision.0 - 1)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake, Waker};
+
+    use super::*;
+    use crate::conformance::{body, key, template};
+    use crate::{Expect, Scope};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn scope(tenant: &str, namespace: Option<&str>) -> WatchScope {
+        let key = key(tenant, "", "");
+        WatchScope::Scope(Scope { tenant: key.tenant, resource: key.resource, namespace: namespace.map(Arc::from) })
+    }
+
+    async fn create(store: &Memory, key: Key) -> Arc<Entry> {
+        let write = Write::Put { key, expect: Expect::Absent, body: body("x") };
+        store.commit(write).await.expect("creates").entry.expect("a put gives its entry")
+    }
+
+    #[tokio::test]
+    async fn watches_sleep_through_what_is_not_theirs_and_leave_nothing_behind() {
+        let store = Memory::default();
+        let mut watches = Vec::new();
+        for scope in [
+            scope("t", Some("other")),
+            scope("u", None),
+            WatchScope::Tenant(Tenant::logical("u")),
+            scope("t", Some("n")),
+            scope("t", None),
+            WatchScope::Tenant(Tenant::logical("t")),
+            WatchScope::All,
+        ] {
+            watches.push(store.watch(scope, Revision(0)).await.expect("watches"));
+        }
+        let wakes: Vec<Arc<Wakes>> = watches.iter().map(|_| Arc::default()).collect();
+        let mut waiting: Vec<_> = watches.iter_mut().map(|watch| watch.next()).collect();
+        for (next, wakes) in waiting.iter_mut().zip(&wakes) {
+            let waker = Waker::from(wakes.clone());
+            assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        create(&store, key("t", "n", "one")).await;
+        let woken: Vec<_> = wakes.iter().map(|wakes| wakes.0.load(Ordering::Relaxed)).collect();
+        assert_eq!(woken, [0, 0, 0, 1, 1, 1, 1]);
+        drop(waiting);
+        assert!(store.shared.read().is_watched());
+        drop(watches);
+        assert!(!store.shared.read().is_watched());
+    }
+
+    #[tokio::test]
+    async fn a_dropped_tenant_is_freed_with_its_history() {
+        let store = Memory::default();
+        let tenant = Tenant::logical("t");
+        store.commit(Write::Instantiate { tenant: tenant.clone(), template: template() }).await.expect("instantiates");
+        let first = Arc::downgrade(&create(&store, key("t", "a", "x")).await);
+        let entry = store.get(&key("t", "a", "x")).await.expect("answers").expect("is there");
+        let write = Write::Put { key: key("t", "a", "x"), expect: Expect::Revision(entry.revision), body: body("y") };
+        drop(entry);
+        let second = Arc::downgrade(&store.commit(write).await.expect("updates").entry.expect("is there"));
+        assert!(first.upgrade().is_some(), "the history has it");
+        store.commit(Write::DropTenant { tenant }).await.expect("drops");
+        assert!(first.upgrade().is_none() && second.upgrade().is_none());
+        assert!(store.shared.read().spaces.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn faults_come_as_ordered_and_the_same_for_the_same_seed() {
+        let run = async |seed| {
+            let store = Memory::new(seed, HistoryLimits::default());
+            store.set_faults(Faults {
+                delay: Duration::from_millis(5),
+                unavailable: 200,
+                lost_requests: 200,
+                lost_replies: 200,
+                stale: Duration::from_millis(50),
+                compactions: 0,
+            });
+            let mut answers = Vec::new();
+            for index in 0..100 {
+                let write =
+                    Write::Put { key: key("t", "n", &index.to_string()), expect: Expect::Absent, body: body("x") };
+                let begin = store.shared.revision();
+                let answer = store.commit(write).await;
+                let done = store.shared.revision() > begin;
+                answers.push(match answer {
+                    Ok(_) if done => "done",
+                    Err(StoreError::Unknown { .. }) if done => "done, unknown",
+                    Err(StoreError::Unknown { .. }) => "not done, unknown",
+                    Err(StoreError::Unavailable { .. }) if !done => "unavailable",
+                    other => panic!("{other:?}, done: {done}"),
+                });
+            }
+            let begun = tokio::time::Instant::now();
+            store.set_faults(Faults { stale: Duration::from_millis(50), ..Faults::default() });
+            let mut watch = store.watch(WatchScope::All, Revision(0)).await.expect("watches");
+            while watch.progress() < store.shared.revision() {
+                watch.next().await.expect("goes on");
+            }
+            (answers, begun.elapsed())
+        };
+        let (answers, late) = run(7).await;
+        for answer in ["done", "done, unknown", "not done, unknown", "unavailable"] {
+            assert!(answers.contains(&answer), "never: {answer}");
+        }
+        assert!(late > Duration::ZERO);
+        assert_eq!(run(7).await, (answers.clone(), late));
+        assert_ne!(run(8).await.0, answers);
+    }
+}

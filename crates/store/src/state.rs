@@ -276,6 +276,12 @@ impl State {
         }
     }
 
+    /// Whether there is any watch.
+    #[cfg(test)]
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.bells.is_empty()
+    }
+
     /// Wakes those who wait for `change`.
     pub(crate) fn ring(&self, change: &Change) {
         match change {

@@ -133,3 +133,61 @@ async fn a_check_tells_what_is_there() {
     assert_eq!((report.segments[0].records, report.segments[0].bytes, report.segments[0].torn), (3, whole, 12));
     assert_eq!(listing(scratch.path()), before, "a check changes nothing");
 }
+
+/// Set for the child of the test below: the folder to write into.
+const CHILD: &str = "ALLOTMENT_STORE_TEST_CHILD";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_killed_under_load_has_lost_nothing_that_it_acknowledged() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return write_until_killed(Path::new(&folder)).await;
+    }
+    let scratch = Scratch::new("killed");
+    let mut acknowledged = 0;
+    for round in 0..3 {
+        let mut child = std::process::Command::new(std::env::current_exe().expect("knows itself"))
+            .args(["--exact", "--nocapture"])
+            .arg("tests::folder::a_process_that_is_killed_under_load_has_lost_nothing_that_it_acknowledged")
+            .env(CHILD, scratch.path())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let output = std::io::BufReader::new(child.stdout.take().expect("is piped"));
+        let lines = std::io::BufRead::lines(output).map_while(Result::ok);
+        let mut names: Vec<String> =
+            lines.filter_map(|line| line.strip_prefix("wrote ").map(str::to_owned)).take(100 * (round + 1)).collect();
+        child.kill().expect("is killed");
+        child.wait().expect("ends");
+        let store = open(scratch.path()).await.expect("opens");
+        assert!(names.len() >= 100, "the child wrote {} objects", names.len());
+        acknowledged += names.len() as u64;
+        assert!(store.report().objects >= acknowledged);
+        for name in names.drain(..) {
+            assert!(store.get(&key("t", "a", &name)).await.expect("answers").is_some(), "{name} is lost");
+        }
+        store.close().await;
+    }
+}
+
+/// Says the name of every object only once that is acknowledged.
+async fn write_until_killed(folder: &Path) {
+    let options = Options { snapshot_after_bytes: 20_000, ..Options::default() };
+    let store = Embedded::open(folder, options).await.expect("opens");
+    let begin = store.report().revision;
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..4 {
+        let store = store.clone();
+        tasks.spawn(async move {
+            for count in 0..u64::MAX {
+                let name = format!("{begin}-{task}-{count}");
+                create(&store, &name).await;
+                let line = format!("\nwrote {name}\n");
+                // The pipe ends when the parent has read enough; then the kill is near.
+                if std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes()).is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        });
+    }
+    tasks.join_all().await;
+}
