@@ -394,6 +394,18 @@ mod tests {
         assert_eq!(apply(r#"{"a":{},"b":{}}"#, &moves), Err(Problem::TooDeep));
     }
 
+    #[test]
+    fn insertions_into_long_lists_have_a_budget() {
+        let insert = |count: usize| {
+            let operation = crate::json!({"op": "add", "path": "/0", "value": true});
+            JsonPatch::decode(Value::Array(vec![operation; count])).expect("a list of operations")
+        };
+        let list = Value::Array(vec![Value::Null; 200_000]);
+        assert!(insert(100).apply(list.clone()).is_ok());
+        let error = insert(2_000).apply(list).expect_err("too much work");
+        assert_eq!((error.problem, error.index > 900), (Problem::TooMuchWork, true), "{error}");
+    }
+
     /// Operations that make `to` of what is at `path`.
     fn diff(path: &str, from: &Map, to: &Map, out: &mut Vec<Value>) {
         let place = |key: &str| Value::from(format!("{path}/{}", key.replace('~', "~0").replace('/', "~1")));
