@@ -88,6 +88,11 @@ impl Access {
         self.rbac.apply(event);
     }
 
+    /// Events were missed: what is known of roles and bindings is read again when it is next needed.
+    pub(crate) fn reset(&self) {
+        self.rbac.reset();
+    }
+
     /// The CAs whose client certificates count.
     pub fn client_authorities(&self) -> Arc<CaBundle> {
         Arc::clone(&self.authorities.read().unwrap_or_else(PoisonError::into_inner))
@@ -136,5 +141,9 @@ pub(crate) async fn decide(server: &ApiServer, tenant: &TenantState, user: &User
         return Decision::Allow { reason: String::new() };
     }
     let decided = tenant.access.rbac.ask(server.store(), &tenant.tenant, |policy| policy.decide(user, action)).await;
+    // Whoever wrote roles before may have ended before their aggregates were brought up to date.
+    if tenant.access.rbac.take_fresh() {
+        server.aggregation().mark(&tenant.tenant);
+    }
     decided.unwrap_or_else(|error| Decision::NoOpinion { reason: format!("RBAC: {error}") })
 }

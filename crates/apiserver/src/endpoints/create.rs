@@ -11,6 +11,7 @@ use super::metadata::format_time;
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
 use super::{Call, Reply, decode, definitions};
+use crate::auth::check_escalation;
 use crate::registry::{Operation, Row};
 use crate::server::{AdmissionOperation, Context};
 use crate::status::ApiError;
@@ -103,6 +104,7 @@ impl From<Taken> for ApiError {
 
 async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> Result<Bytes, Taken> {
     let Admission { cx, row, .. } = *admission;
+    check_escalation(cx, &row.kind.group, &row.kind.plural, &object, None).await?;
     set_system_fields(cx, row, &mut object)?;
     row.kind.strategy.prepare(Operation::Create, &mut object);
     validate(row, &object)?;

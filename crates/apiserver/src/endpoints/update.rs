@@ -13,6 +13,7 @@ use super::admission::Admission;
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
 use super::{Call, Reply, create, decode, definitions, metadata};
+use crate::auth::check_escalation;
 use crate::registry::{Operation, Row};
 use crate::server::{AdmissionOperation, Context};
 use crate::status::ApiError;
@@ -168,6 +169,7 @@ async fn prepared(
     let (namespace, name) = (&*current.namespace, &*current.name);
     let admission = Admission { cx, row, operation, namespace, name, dry_run: options.dry_run };
     let mut object = admission.mutate(object, Some(old)).await?;
+    check_escalation(cx, &row.kind.group, &row.kind.plural, &object, Some(old)).await?;
     let operation = Operation::Update { old, subresource };
     row.kind.strategy.prepare(operation, &mut object);
     count_generation(row, subresource, old, &mut object);

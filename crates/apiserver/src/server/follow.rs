@@ -15,9 +15,10 @@ use crate::crd;
 use crate::status::ApiError;
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 /// What access depends on.
 const ACCESS: [&str; 4] = [
-    "clusterroles.rbac.authorization.k8s.io",
+    CLUSTER_ROLES,
     "clusterrolebindings.rbac.authorization.k8s.io",
     "roles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
@@ -80,6 +81,9 @@ impl ApiServer {
             if is_followed(&event.entry.resource) {
                 if let Some(tenant) = self.known_tenant(&event.tenant) {
                     tenant.apply(&event).await;
+                    if event.entry.resource.as_str() == CLUSTER_ROLES {
+                        self.aggregation().mark(&event.tenant);
+                    }
                 }
             }
             *from = event.revision;
@@ -91,6 +95,7 @@ impl ApiServer {
     async fn reload_all(&self, from: Revision) -> Revision {
         let Ok(newest) = self.store().revision().await else { return from };
         for tenant in self.tenants() {
+            tenant.access.reset();
             if let Err(error) = self.load(&tenant).await {
                 tracing::error!(tenant = tenant.tenant.as_str(), %error, "access rules and definitions could not be loaded");
             }

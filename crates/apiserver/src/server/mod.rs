@@ -19,6 +19,7 @@ pub use admission::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
 pub use context::Context;
 pub use tenant::{TenantConfig, TenantState};
 
+use crate::auth::{Aggregation, run_aggregation};
 use crate::health::ReadinessCheck;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -55,6 +56,7 @@ struct Shared {
     /// Schemas of all tenants' definitions: equal ones are kept once.
     interner: Arc<Interner>,
     metrics: Metrics,
+    aggregation: Aggregation,
 }
 
 impl fmt::Debug for ApiServer {
@@ -76,9 +78,11 @@ impl ApiServer {
                 followed: follow::Followed::default(),
                 interner: Arc::default(),
                 metrics: Metrics::default(),
+                aggregation: Aggregation::default(),
             }),
         };
         server.tasks().spawn(server.clone().follow());
+        server.tasks().spawn(run_aggregation(server.clone()));
         server
     }
 
@@ -91,6 +95,10 @@ impl ApiServer {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    pub(crate) fn aggregation(&self) -> &Aggregation {
+        &self.shared.aggregation
     }
 
     /// Where objects lie.

@@ -1,7 +1,9 @@
 //! Aggregated ClusterRoles: their rules are those of all roles that their selectors match, kept so by the
 //! server.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
@@ -9,11 +11,16 @@ use allotment_machinery::object::{Encoded, metadata_mut};
 use allotment_machinery::selector::LabelSelector;
 use allotment_store::{Entry, Expect, Key, ListQuery, Resource, Scope, Store, StoreError, Tenant, Write};
 use jiff::Timestamp;
+use tokio::sync::Notify;
 
 use super::RBAC_GROUP;
+use crate::server::ApiServer;
 
 /// Rounds of one pass. Roles may aggregate roles that aggregate others; the built-in ones are three deep.
 const MAX_ROUNDS: usize = 8;
+
+/// How long to wait before trying again when the store does not answer.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Who a role's `managedFields` say its rules come from, as in kube-controller-manager. Rules written by
 /// hand stay as long as nothing matches; aggregated ones go with the last role that they come from.
@@ -76,13 +83,50 @@ fn name_of(role: &Value) -> &str {
     role.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The tenants whose aggregated roles may be out of date.
+#[derive(Debug, Default)]
+pub(crate) struct Aggregation {
+    pending: Mutex<BTreeSet<Tenant>>,
+    bell: Notify,
+}
+
+impl Aggregation {
+    /// Says that a ClusterRole of the tenant has changed.
+    pub(crate) fn mark(&self, tenant: &Tenant) {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone());
+        self.bell.notify_one();
+    }
+
+    fn take(&self) -> Option<Tenant> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
+    }
+}
+
+/// Keeps aggregated roles up to date until the server stops.
+pub(crate) async fn run_aggregation(server: ApiServer) {
+    let stopping = server.stopping().clone();
+    loop {
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = server.aggregation().bell.notified() => {}
+        }
+        while let Some(tenant) = server.aggregation().take() {
+            let now = server.clock().now();
+            let done = reconcile_aggregates(server.store(), &tenant, now).await;
+            let Err(error) = done else { continue };
+            tracing::warn!(tenant = tenant.as_str(), %error, "aggregated roles could not be brought up to date");
+            server.aggregation().mark(&tenant);
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = tokio::time::sleep(RETRY) => {}
+            }
+        }
+    }
+}
+
 /// Brings the rules of all aggregated roles of a tenant up to date; how many had to be changed. A role
 /// that somebody changes meanwhile is left to the next pass, which that change makes necessary anyway.
-pub(crate) async fn reconcile_aggregates(
-    store: &Arc<dyn Store>,
-    tenant: &Tenant,
-    now: Timestamp,
-) -> Result<usize, StoreError> {
+async fn reconcile_aggregates(store: &Arc<dyn Store>, tenant: &Tenant, now: Timestamp) -> Result<usize, StoreError> {
     let mut changed = 0;
     for _ in 0..MAX_ROUNDS {
         let round = reconcile_once(store, tenant, now).await?;

@@ -5,6 +5,7 @@
 //! event by event. Writers are answered only after their event has been followed, so whoever changed a
 //! role sees the change in his next request.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use allotment_machinery::json;
@@ -45,6 +46,7 @@ struct Change {
 pub(crate) struct RbacIndex {
     state: RwLock<State>,
     loading: tokio::sync::Mutex<()>,
+    fresh: AtomicBool,
 }
 
 impl RbacIndex {
@@ -85,30 +87,45 @@ impl RbacIndex {
         matches!(&*self.state.read().unwrap_or_else(PoisonError::into_inner), State::Loaded(_))
     }
 
+    /// Forgets everything, since events were missed; the next question reads it again.
+    pub(crate) fn reset(&self) {
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Idle;
+    }
+
+    /// Whether everything has been read (again) since this was last asked.
+    pub(crate) fn take_fresh(&self) -> bool {
+        self.fresh.swap(false, Ordering::Relaxed)
+    }
+
     async fn load(&self, store: &Arc<dyn Store>, tenant: &Tenant) -> Result<(), StoreError> {
         let _one_at_a_time = self.loading.lock().await;
-        if self.is_loaded() {
-            return Ok(());
-        }
-        *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Loading(Vec::new());
-        let mut policy = Box::<Policy>::default();
-        for (collection, plural) in COLLECTIONS.into_iter().enumerate() {
-            let scope = Scope { tenant: tenant.clone(), resource: Resource::new(plural, RBAC_GROUP), namespace: None };
-            let page = store.list(ListQuery { scope, at: None, after: None, limit: 0 }).await?;
-            policy.read_at[collection] = page.revision;
-            for entry in page.entries {
-                put(&mut policy, collection, entry, false);
-            }
-        }
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if let State::Loading(changes) = &mut *state {
+        while !self.is_loaded() {
+            *self.state.write().unwrap_or_else(PoisonError::into_inner) = State::Loading(Vec::new());
+            let mut policy = read(store, tenant).await?;
+            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+            // What was read while events were missed may lack them, and is read again.
+            let State::Loading(changes) = &mut *state else { continue };
             for change in std::mem::take(changes) {
                 observe(&mut policy, change);
             }
+            *state = State::Loaded(policy);
+            self.fresh.store(true, Ordering::Relaxed);
         }
-        *state = State::Loaded(policy);
         Ok(())
     }
+}
+
+async fn read(store: &Arc<dyn Store>, tenant: &Tenant) -> Result<Box<Policy>, StoreError> {
+    let mut policy = Box::<Policy>::default();
+    for (collection, plural) in COLLECTIONS.into_iter().enumerate() {
+        let scope = Scope { tenant: tenant.clone(), resource: Resource::new(plural, RBAC_GROUP), namespace: None };
+        let page = store.list(ListQuery { scope, at: None, after: None, limit: 0 }).await?;
+        policy.read_at[collection] = page.revision;
+        for entry in page.entries {
+            put(&mut policy, collection, entry, false);
+        }
+    }
+    Ok(policy)
 }
 
 /// An event that the collection was read after tells nothing new, and must not bring back what has been

@@ -8,14 +8,13 @@ mod escalation;
 mod index;
 mod policy;
 
-pub(crate) use aggregate::reconcile_aggregates;
+pub(crate) use aggregate::{Aggregation, run_aggregation};
 pub use bootstrap::bootstrap_policy;
 pub(crate) use escalation::check_escalation;
 pub(super) use index::RbacIndex;
 pub(super) use policy::in_one;
 
 /// API group of roles and bindings.
-
 pub(crate) const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
 #[cfg(test)]
