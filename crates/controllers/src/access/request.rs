@@ -219,12 +219,18 @@ impl Reconcile for AccessRequests {
                 AccessPlan::LeaveBehind { left, write } => {
                     self.leave_behind(&request, &left).await?;
                     self.write(&write).await?;
+                    seen = Seen::NotRead;
                 }
                 AccessPlan::RemoveFinalizer(write) => {
                     self.write(&write).await?;
                     return Ok(Next::Change);
                 }
-                AccessPlan::Record(write) | AccessPlan::Forget(write) | AccessPlan::WriteStatus(write) => {
+                AccessPlan::Forget(write) => {
+                    self.write(&write).await?;
+                    // Where it lives next may be another Cluster.
+                    seen = Seen::NotRead;
+                }
+                AccessPlan::Record(write) | AccessPlan::WriteStatus(write) => {
                     self.write(&write).await?;
                 }
             }

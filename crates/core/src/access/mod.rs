@@ -5,13 +5,10 @@
 //! platform's API or in the Cluster. Once it is done, what is observed then gives the next, until
 //! [`AccessPlan::Done`].
 
+mod decide;
+mod inside;
+mod judge;
 mod plan;
 
+pub use decide::decide_access;
 pub use plan::{AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, SecretFacts, TargetCluster};
-
-use crate::requests::Snapshot;
-
-/// The next thing to do for an AccessRequest.
-pub fn decide_access(_snapshot: &Snapshot, _observed: &AccessObserved<'_>) -> AccessPlan {
-    AccessPlan::Done { again: None }
-}

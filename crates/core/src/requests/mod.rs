@@ -42,6 +42,9 @@ pub use snapshot::{
 };
 pub use versions::{Chosen, Offer, Version};
 
+pub(crate) use conditions::whole_seconds;
+pub(crate) use request::{add_finalizer, annotate, ceilings, has_finalizer, is_forced, remove_finalizer, to_value};
+
 use allotment_machinery::seams::Entropy;
 
 /// Random texts for [`decide_request`], without end.

@@ -1,0 +1,177 @@
+//! What lies in a Cluster for one AccessRequest, and how what is there becomes that.
+//!
+//! What takes away comes first: at no moment does the identity have more than the old and the new
+//! permissions have in common plus what is still to be granted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allotment_api::names;
+use allotment_api::requests::AccessRequest;
+use allotment_machinery::rbac::{PolicyRule, uncovered};
+use k8s_openapi::api::rbac::v1::PolicyRule as ApiRule;
+use serde_json::{Value, json};
+
+use super::judge::{Allowed, rule};
+use super::plan::{Change, InsideState};
+use crate::write::ObjectKey;
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// Name of every object of an AccessRequest inside a Cluster.
+pub(crate) fn object_name(uid: &str) -> String {
+    format!("access-{uid}")
+}
+
+/// The ServiceAccount of an AccessRequest.
+pub(crate) fn service_account(uid: &str) -> ObjectKey {
+    ObjectKey::new(names::ACCESS_NAMESPACE, object_name(uid))
+}
+
+/// The namespaces that have to be known: those asked for, and that of identities.
+pub(crate) fn namespaces(request: &AccessRequest) -> BTreeSet<String> {
+    let asked = request.spec.permissions.iter().filter_map(|permission| permission.namespace.clone());
+    asked.chain([names::ACCESS_NAMESPACE.to_owned()]).collect()
+}
+
+/// A namespace asked for that does not exist and may not be made.
+pub(crate) fn missing_namespace(request: &AccessRequest, allowed: &Allowed, state: &InsideState) -> Option<String> {
+    let may_be_made =
+        |namespace: &str| allowed.dedicated || (!allowed.prefix.is_empty() && namespace.starts_with(&allowed.prefix));
+    let asked = request.spec.permissions.iter().filter_map(|permission| permission.namespace.as_ref());
+    asked.filter(|name| !state.namespaces.contains(*name)).find(|name| !may_be_made(name)).cloned()
+}
+
+/// The objects that are to be there, but for namespaces.
+pub(crate) fn desired(request: &AccessRequest, uid: &str) -> Vec<Value> {
+    let name = object_name(uid);
+    let labels = json!({ names::ACCESS_REQUEST: uid });
+    let metadata = |namespace: Option<&str>| match namespace {
+        Some(namespace) => json!({ "name": name, "namespace": namespace, "labels": labels }),
+        None => json!({ "name": name, "labels": labels }),
+    };
+    let mut objects = vec![json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(Some(names::ACCESS_NAMESPACE)),
+    })];
+    let mut by_place: BTreeMap<Option<&str>, Vec<&ApiRule>> = BTreeMap::new();
+    for permission in &request.spec.permissions {
+        by_place.entry(permission.namespace.as_deref()).or_default().extend(&permission.rules);
+    }
+    for (namespace, rules) in by_place {
+        let (role, binding) = match namespace {
+            Some(_) => ("Role", "RoleBinding"),
+            None => ("ClusterRole", "ClusterRoleBinding"),
+        };
+        objects.push(json!({ "apiVersion": RBAC, "kind": role, "metadata": metadata(namespace), "rules": rules }));
+        objects.push(json!({
+            "apiVersion": RBAC, "kind": binding, "metadata": metadata(namespace),
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": names::ACCESS_NAMESPACE }],
+        }));
+    }
+    objects
+}
+
+/// What makes of `state` what is desired, in order; nothing where it is that already.
+pub(crate) fn changes(request: &AccessRequest, uid: &str, state: &InsideState) -> Vec<Change> {
+    let desired = desired(request, uid);
+    let have: BTreeMap<Place<'_>, &Value> = state.objects.iter().map(|object| (place(object), object)).collect();
+    let want: BTreeSet<Place<'_>> = desired.iter().map(place).collect();
+
+    let mut gone: Vec<&Value> =
+        have.iter().filter(|(key, _)| !want.contains(*key)).map(|(_, object)| *object).collect();
+    let (mut narrowed, mut widened, mut created) = (Vec::new(), Vec::new(), Vec::new());
+    for object in &desired {
+        match have.get(&place(object)) {
+            None => created.push(object.clone()),
+            Some(there) if same(there, object) => {}
+            // The role of a binding cannot be changed: it is made anew.
+            Some(there) if is_binding(object) => {
+                gone.push(there);
+                created.push(object.clone());
+            }
+            Some(there) => {
+                let mut replaced = (*there).clone();
+                replaced["rules"] = object["rules"].clone();
+                if only_adds(there, object) { widened.push(replaced) } else { narrowed.push(replaced) }
+            }
+        }
+    }
+    gone.sort_by_key(|object| !is_binding(object));
+    let namespaces = namespaces(request).into_iter().filter(|name| !state.namespaces.contains(name));
+    let made = namespaces.map(|name| {
+        let labels = match name.as_str() {
+            names::ACCESS_NAMESPACE => json!({}),
+            _ => json!({ names::ACCESS_REQUEST: uid }),
+        };
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } })
+    });
+    let taken = gone.into_iter().map(delete).chain(narrowed.into_iter().map(Change::Replace));
+    let given = made.map(Change::Create).chain(widened.into_iter().map(Change::Replace));
+    taken.chain(given).chain(created.into_iter().map(Change::Create)).collect()
+}
+
+/// What takes everything away: the identity first, so that its tokens end at once.
+pub(crate) fn removal(state: &InsideState) -> Vec<Change> {
+    let mut objects: Vec<&Value> = state.objects.iter().collect();
+    objects.sort_by_key(|object| (object["kind"] != "ServiceAccount", !is_binding(object)));
+    objects.into_iter().map(delete).collect()
+}
+
+/// UID of the ServiceAccount, if it is there.
+pub(crate) fn identity<'a>(uid: &str, state: &'a InsideState) -> Option<&'a str> {
+    let wanted = service_account(uid);
+    let account = state.objects.iter().find(|object| object["kind"] == "ServiceAccount" && key(object) == wanted)?;
+    account["metadata"]["uid"].as_str()
+}
+
+type Place<'a> = (&'a str, ObjectKey);
+
+fn key(object: &Value) -> ObjectKey {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    ObjectKey::new(text("namespace"), text("name"))
+}
+
+fn place(object: &Value) -> Place<'_> {
+    (object["kind"].as_str().unwrap_or_default(), key(object))
+}
+
+fn is_binding(object: &Value) -> bool {
+    matches!(object["kind"].as_str(), Some("RoleBinding" | "ClusterRoleBinding"))
+}
+
+fn rules(object: &Value) -> Vec<PolicyRule> {
+    let rules: Vec<ApiRule> = serde_json::from_value(object["rules"].clone()).unwrap_or_default();
+    rules.iter().map(rule).collect()
+}
+
+fn same(there: &Value, wanted: &Value) -> bool {
+    match wanted["kind"].as_str() {
+        Some("Role" | "ClusterRole") => rules(there) == rules(wanted),
+        Some("RoleBinding" | "ClusterRoleBinding") => {
+            let subject = |object: &Value| {
+                let list = object["subjects"].as_array().cloned().unwrap_or_default();
+                let part = |subject: &Value, field: &str| subject[field].as_str().unwrap_or_default().to_owned();
+                list.iter()
+                    .map(|one| (part(one, "kind"), part(one, "namespace"), part(one, "name")))
+                    .collect::<Vec<_>>()
+            };
+            there["roleRef"] == wanted["roleRef"] && subject(there) == subject(wanted)
+        }
+        _ => true,
+    }
+}
+
+/// Whether a role only gains by the change.
+fn only_adds(there: &Value, wanted: &Value) -> bool {
+    uncovered(&rules(wanted), &rules(there)).is_empty()
+}
+
+fn delete(object: &Value) -> Change {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Change::Delete {
+        api_version: text(&object["apiVersion"]),
+        kind: text(&object["kind"]),
+        key: key(object),
+        uid: text(&object["metadata"]["uid"]),
+    }
+}

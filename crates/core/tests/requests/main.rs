@@ -1,7 +1,0 @@
-//! Decisions about requests and Clusters, on a small store with the rules of the Kubernetes API that
-//! they rest on: compare-and-swap, UIDs, finalizers, owners.
-
-mod clusters;
-mod properties;
-mod scheduling;
-mod store;

@@ -1,0 +1,606 @@
+//! Who gets which access, what lies in the Cluster for it, and when it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allotment_api::requests::AccessRequest;
+use allotment_core::access::{
+    AccessObserved, AccessPlan, Change, Inside, InsideState, SecretFacts, TargetCluster, decide_access,
+};
+use allotment_core::write::ObjectKey;
+use allotment_machinery::rbac::{PolicyRule, uncovered};
+use k8s_openapi::jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::store::{Names, Scheduler, Store, landscape, purpose, request, settle};
+
+const LIFETIME: i64 = 1000;
+
+/// A landscape with Clusters whose inside is modelled, and what was done in order.
+struct World {
+    store: Store,
+    scheduler: Scheduler,
+    names: Names,
+    /// By Cluster UID, then kind and key.
+    inside: BTreeMap<String, BTreeMap<(String, ObjectKey), Value>>,
+    /// Clusters that do not answer.
+    silent: BTreeSet<String>,
+    secrets: BTreeMap<ObjectKey, SecretFacts>,
+    done: Vec<String>,
+    serial: usize,
+}
+
+impl World {
+    fn new(store: Store) -> Self {
+        let mut world = World {
+            store,
+            scheduler: Scheduler::default(),
+            names: Names::default(),
+            inside: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            secrets: BTreeMap::new(),
+            done: Vec::new(),
+            serial: 0,
+        };
+        world.settle_requests();
+        world.store.provision();
+        world.settle_requests();
+        world
+    }
+
+    fn settle_requests(&mut self) {
+        settle(&mut self.store, &mut self.scheduler, &mut self.names);
+    }
+
+    fn uid(&mut self) -> String {
+        self.serial += 1;
+        format!("inside-{}", self.serial)
+    }
+
+    fn state(&self, cluster: &TargetCluster, request_uid: &str, wanted: &BTreeSet<String>) -> InsideState {
+        let objects = self.inside.get(&cluster.uid);
+        let label = "cluster.openmcp.cloud/access-request";
+        let all = || objects.into_iter().flatten();
+        InsideState {
+            objects: all()
+                .filter(|(place, object)| place.0 != "Namespace" && object["metadata"]["labels"][label] == request_uid)
+                .map(|(_, object)| object.clone())
+                .collect(),
+            namespaces: all()
+                .filter(|(place, _)| place.0 == "Namespace" && wanted.contains(&place.1.name))
+                .map(|(place, _)| place.1.name.clone())
+                .collect(),
+        }
+    }
+
+    fn change(&mut self, cluster: &TargetCluster, change: &Change) {
+        let key_of = crate::store::key_of;
+        match change {
+            Change::Delete { kind, key, uid, .. } => {
+                let objects = self.inside.entry(cluster.uid.clone()).or_default();
+                let removed = objects.remove(&(kind.clone(), key.clone())).expect("it was seen");
+                assert_eq!(removed["metadata"]["uid"], json!(uid));
+                self.done.push(format!("delete {kind}"));
+            }
+            Change::Replace(object) => {
+                let kind = object["kind"].as_str().expect("a kind").to_owned();
+                self.done.push(format!("replace {kind} {}", key_of(object).namespace));
+                self.inside.entry(cluster.uid.clone()).or_default().insert((kind, key_of(object)), object.clone());
+            }
+            Change::Create(object) => {
+                let mut object = object.clone();
+                object["metadata"]["uid"] = json!(self.uid());
+                let kind = object["kind"].as_str().expect("a kind").to_owned();
+                self.done.push(format!("create {kind}"));
+                let place = (kind, key_of(&object));
+                self.inside.entry(cluster.uid.clone()).or_default().insert(place, object);
+            }
+        }
+    }
+
+    /// Does what is decided for an AccessRequest until nothing is left to do; gives when to look again.
+    fn run(&mut self, namespace: &str, name: &str) -> Option<Timestamp> {
+        let key = ObjectKey::new(namespace, name);
+        let mut inside: Option<Option<InsideState>> = None;
+        for _ in 0..40 {
+            self.scheduler.observe(&self.store, usize::MAX);
+            let object = self.store.get("AccessRequest", namespace, name)?.clone();
+            let access: AccessRequest = serde_json::from_value(object).expect("an AccessRequest");
+            let uid = access.metadata.uid.clone().expect("a UID");
+            let secret = self.secrets.iter().find(|(at, _)| at.namespace == namespace).map(|(_, facts)| facts.clone());
+            let observed = AccessObserved {
+                request: &access,
+                inside: match &inside {
+                    None => Inside::NotRead,
+                    Some(None) => Inside::Unreachable,
+                    Some(Some(state)) => Inside::Read(state),
+                },
+                secret: secret.as_ref(),
+                now: self.store.time(),
+                token_lifetime_secs: LIFETIME,
+            };
+            match decide_access(&self.scheduler.snapshot, &observed) {
+                AccessPlan::Done { again } => return again,
+                AccessPlan::Observe { cluster, namespaces } => {
+                    let reachable = !self.silent.contains(&cluster.uid);
+                    inside = Some(reachable.then(|| self.state(&cluster, &uid, &namespaces)));
+                }
+                AccessPlan::Change { cluster, changes } => {
+                    assert!(!changes.is_empty());
+                    changes.iter().for_each(|change| self.change(&cluster, change));
+                    inside = None;
+                }
+                AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
+                    let place = ("ServiceAccount".to_owned(), service_account);
+                    let account =
+                        self.inside[&cluster.uid].get(&place).expect("the identity is there")["metadata"]["uid"]
+                            .clone();
+                    let now = self.store.time();
+                    self.done.push(format!("mint {lifetime_secs}"));
+                    let facts = SecretFacts {
+                        uid: self.uid(),
+                        name: secret.clone(),
+                        owned: true,
+                        cluster_uid: cluster.uid.clone(),
+                        service_account_uid: account.as_str().expect("a UID").to_owned(),
+                        issued_at: now,
+                        expires_at: Timestamp::from_second(now.as_second() + lifetime_secs).expect("a time"),
+                    };
+                    self.secrets.insert(ObjectKey::new(namespace, secret), facts);
+                }
+                AccessPlan::DeleteSecret { key, uid } => {
+                    assert_eq!(self.secrets.remove(&key).expect("it was seen").uid, uid);
+                    self.done.push("delete Secret".to_owned());
+                }
+                AccessPlan::LeaveBehind { write, .. } => {
+                    self.done.push("leave behind".to_owned());
+                    self.store.apply(&write).expect("nobody else writes");
+                    inside = None;
+                }
+                AccessPlan::Forget(write) => {
+                    self.done.push("forget".to_owned());
+                    self.store.apply(&write).expect("nobody else writes");
+                    inside = None;
+                }
+                AccessPlan::Record(write) | AccessPlan::WriteStatus(write) | AccessPlan::RemoveFinalizer(write) => {
+                    self.store.apply(&write).expect("nobody else writes");
+                }
+            }
+        }
+        panic!("{key} never settles: {:?}", self.done);
+    }
+
+    fn status(&self, namespace: &str, name: &str) -> Value {
+        self.store.get("AccessRequest", namespace, name).expect("there")["status"].clone()
+    }
+
+    #[track_caller]
+    fn expect(&mut self, namespace: &str, name: &str, expect: (&str, &str)) -> Value {
+        self.run(namespace, name);
+        let status = self.status(namespace, name);
+        assert_eq!(
+            (status["status"].as_str(), status["reason"].as_str()),
+            (Some(expect.0), Some(expect.1)),
+            "{status}"
+        );
+        status
+    }
+
+    /// The rules that the identity of an AccessRequest has inside, by namespace.
+    fn effective(&self, cluster_uid: &str) -> Vec<(String, PolicyRule)> {
+        let Some(objects) = self.inside.get(cluster_uid) else { return Vec::new() };
+        let mut rules = Vec::new();
+        for ((kind, key), binding) in objects.iter().filter(|(place, _)| place.0.ends_with("Binding")) {
+            let role = binding["roleRef"]["kind"].as_str().expect("a kind").to_owned();
+            let account = ObjectKey::new(
+                binding["subjects"][0]["namespace"].as_str().expect("a namespace"),
+                binding["subjects"][0]["name"].as_str().expect("a name"),
+            );
+            if !objects.contains_key(&("ServiceAccount".to_owned(), account)) {
+                continue;
+            }
+            assert_eq!(kind == "RoleBinding", role == "Role");
+            let Some(role) = objects.get(&(role, key.clone())) else { continue };
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                rules.push((key.namespace.clone(), rule_of(rule)));
+            }
+        }
+        rules
+    }
+}
+
+fn rule_of(rule: &Value) -> PolicyRule {
+    let list = |field: &str| {
+        rule[field].as_array().into_iter().flatten().map(|item| item.as_str().expect("text").to_owned()).collect()
+    };
+    PolicyRule {
+        verbs: list("verbs"),
+        api_groups: list("apiGroups"),
+        resources: list("resources"),
+        resource_names: list("resourceNames"),
+        non_resource_urls: list("nonResourceURLs"),
+    }
+}
+
+fn access(namespace: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "cluster.openmcp.cloud/v1", "kind": "AccessRequest",
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec})
+}
+
+fn pods(verbs: &[&str]) -> Value {
+    json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])
+}
+
+/// A shared Cluster with tenant `team/shared`, prefix `foo-`, and a dedicated one with `team/own`.
+fn world() -> World {
+    let mut store = landscape();
+    store.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {}}}));
+    store.put(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "guest", "labels": {"trust": "yes"}}}),
+    );
+    store.put(request("team", "shared", json!({"purposes": ["workload"], "prefix": "foo-"})));
+    store.put(request("team", "own", json!({"purposes": ["mcp"]})));
+    World::new(store)
+}
+
+fn cluster_of(world: &World, request: &str) -> Value {
+    world.store.get("ClusterRequestGrant", "team", request).expect("granted")["spec"]["clusterRef"].clone()
+}
+
+#[test]
+fn access_has_exactly_what_was_asked_for_and_the_secret_says_until_when() {
+    let mut world = world();
+    world.store.put(access(
+        "team",
+        "a",
+        json!({"requestRef": {"name": "own"}, "permissions": [
+        {"namespace": "mine", "rules": pods(&["get"])}, {"namespace": "mine", "rules": pods(&["list"])},
+        {"rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]}]}),
+    ));
+    let again = world.run("team", "a").expect("it is renewed");
+    let status = world.expect("team", "a", ("Granted", "Success"));
+    let cluster = cluster_of(&world, "own");
+    assert_eq!(status["access"]["clusterUID"], cluster["uid"]);
+    assert_eq!(status["access"]["secretRef"]["name"], "a-kubeconfig");
+    assert_eq!(again.as_second(), world.store.now + LIFETIME * 80 / 100);
+    assert_eq!(status["access"]["renewAfter"], json!(again.to_string()));
+    let effective = world.effective(cluster["uid"].as_str().expect("a UID"));
+    let words: Vec<String> = effective.iter().map(|(place, rule)| format!("{place}: {rule}")).collect();
+    assert_eq!(
+        words,
+        [
+            ": {APIGroups:[\"\"], Resources:[\"namespaces\"], Verbs:[\"list\"]}",
+            "mine: {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}",
+            "mine: {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\"]}",
+        ]
+    );
+    let minted = world.done.iter().filter(|done| done.starts_with("mint")).count();
+    assert_eq!(minted, 1);
+    let before = world.done.len();
+    world.run("team", "a");
+    assert_eq!(world.done.len(), before, "deciding again changes nothing");
+
+    world.store.now = again.as_second();
+    world.run("team", "a");
+    assert_eq!(world.done[before..], ["mint 1000"], "renewed, and nothing else");
+}
+
+#[test]
+fn what_is_in_the_way_is_told() {
+    let own = |permissions: Value| json!({"requestRef": {"name": "own"}, "permissions": permissions});
+    let any = json!([{"rules": pods(&["get"])}]);
+    for (spec, expect) in [
+        (json!({"requestRef": {"name": "nope"}, "permissions": any}), ("Pending", "RequestNotFound")),
+        (json!({"clusterRef": {"name": "nope"}, "permissions": any}), ("Pending", "ClusterNotFound")),
+        (json!({"requestRef": {"name": "own", "namespace": "other"}, "permissions": any}), ("Denied", "NotAllowed")),
+        (json!({"requestRef": {"name": "own", "namespace": "other"}, "permissions": []}), ("Denied", "NotAllowed")),
+        (json!({"requestRef": {"name": "denied"}, "permissions": any}), ("Pending", "RequestNotGranted")),
+        (
+            json!({"requestRef": {"name": "own"}, "type": "OIDC", "permissions": any}),
+            ("Denied", "AccessTypeNotSupported"),
+        ),
+        (json!({"requestRef": {"name": "shared"}, "permissions": any}), ("Denied", "ExceedsCeiling")),
+        (
+            json!({"requestRef": {"name": "shared"}, "permissions": [{"namespace": "bar-x", "rules": pods(&["get"])}]}),
+            ("Denied", "ExceedsCeiling"),
+        ),
+        (
+            json!({"requestRef": {"name": "shared"}, "permissions": [{"namespace": "foo-x", "rules": pods(&["*"])}]}),
+            ("Granted", "Success"),
+        ),
+        (own(any.clone()), ("Granted", "Success")),
+    ] {
+        let mut world = world();
+        world.store.put(request("team", "denied", json!({"purposes": ["nope"]})));
+        world.settle_requests();
+        world.store.put(access("team", "a", spec));
+        world.expect("team", "a", expect);
+    }
+}
+
+#[test]
+fn by_cluster_reference_a_shared_cluster_has_no_prefix_and_a_dedicated_one_all_namespaces() {
+    for (which, expect) in [("shared", ("Denied", "ExceedsCeiling")), ("own", ("Granted", "Success"))] {
+        let mut world = world();
+        world.store.edit(
+            "Purpose",
+            "",
+            "mcp",
+            &json!({"spec": {"permissionCeiling": [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "scope": "PrefixedNamespaces"}]}}),
+        );
+        let cluster = cluster_of(&world, which);
+        let namespace = cluster["namespace"].as_str().expect("a namespace").to_owned();
+        world.store.put(access(
+            &namespace,
+            "a",
+            json!({"clusterRef": {"name": cluster["name"]},
+            "permissions": [{"namespace": "foo-x", "rules": pods(&["get"])}]}),
+        ));
+        world.expect(&namespace, "a", expect);
+    }
+}
+
+#[test]
+fn policies_let_other_namespaces_in_as_far_as_they_go_and_taking_one_away_revokes() {
+    let mut world = world();
+    let cluster = cluster_of(&world, "own");
+    let uid = cluster["uid"].as_str().expect("a UID").to_owned();
+    world.store.put(access(
+        "guest",
+        "a",
+        json!({"requestRef": {"name": "own", "namespace": "team"}, "permissions": [
+        {"namespace": "x", "rules": pods(&["get", "list"])}]}),
+    ));
+    let policy = |name: &str, verbs: &[&str], from: Value| {
+        json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessPolicy",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"from": [from], "names": ["own"], "permissions": [{"rules": pods(verbs)}]}})
+    };
+    world.expect("guest", "a", ("Denied", "NotAllowed"));
+    world.store.put(policy("one", &["get"], json!({"namespace": "guest"})));
+    world.expect("guest", "a", ("Denied", "NotAllowed"));
+    world.store.put(policy("two", &["list"], json!({"namespaceSelector": {"matchLabels": {"trust": "yes"}}})));
+    world.expect("guest", "a", ("Granted", "Success"));
+    assert_eq!(world.effective(&uid).len(), 1);
+    world.store.delete(&("AccessPolicy".to_owned(), ObjectKey::new("team", "two")));
+    world.expect("guest", "a", ("Denied", "NotAllowed"));
+    assert!(world.effective(&uid).is_empty());
+    assert!(world.secrets.is_empty());
+    assert!(world.status("guest", "a").get("access").is_none());
+}
+
+#[test]
+fn a_ceiling_that_is_lowered_revokes_and_raised_grants_again() {
+    let mut world = world();
+    world.store.put(access(
+        "team",
+        "a",
+        json!({"requestRef": {"name": "own"}, "permissions": [{"rules": pods(&["*"])}]}),
+    ));
+    world.expect("team", "a", ("Granted", "Success"));
+    world.store.edit(
+        "Purpose",
+        "",
+        "mcp",
+        &json!({"spec": {"permissionCeiling": [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]}}),
+    );
+    world.expect("team", "a", ("Denied", "ExceedsCeiling"));
+    assert_eq!(world.secrets.len(), 0);
+    world.store.edit("Purpose", "", "mcp", &json!({"spec": {"permissionCeiling": null}}));
+    world.expect("team", "a", ("Granted", "Success"));
+}
+
+#[test]
+fn narrowing_takes_away_before_it_gives() {
+    let mut world = world();
+    world.store.put(access(
+        "team",
+        "a",
+        json!({"requestRef": {"name": "own"}, "permissions": [
+        {"namespace": "a", "rules": pods(&["get"])}, {"namespace": "b", "rules": pods(&["get", "list"])},
+        {"rules": pods(&["get"])}]}),
+    ));
+    world.expect("team", "a", ("Granted", "Success"));
+    let before = world.done.len();
+    world.store.edit(
+        "AccessRequest",
+        "team",
+        "a",
+        &json!({"metadata": {"generation": 2}, "spec": {"permissions": [
+        {"namespace": "a", "rules": pods(&["get", "list"])}, {"namespace": "b", "rules": pods(&["get"])},
+        {"namespace": "c", "rules": pods(&["get"])}]}}),
+    );
+    world.expect("team", "a", ("Granted", "Success"));
+    assert_eq!(
+        world.done[before..],
+        [
+            "delete ClusterRoleBinding",
+            "delete ClusterRole",
+            "replace Role b",
+            "create Namespace",
+            "replace Role a",
+            "create Role",
+            "create RoleBinding"
+        ]
+    );
+    assert_eq!(world.status("team", "a")["observedGeneration"], 2);
+}
+
+#[test]
+fn deletion_takes_identity_then_secret_and_then_lets_go() {
+    let mut world = world();
+    world.store.put(access(
+        "team",
+        "a",
+        json!({"requestRef": {"name": "own"}, "permissions": [
+        {"namespace": "x", "rules": pods(&["get"])}]}),
+    ));
+    world.expect("team", "a", ("Granted", "Success"));
+    let before = world.done.len();
+    world.store.delete(&("AccessRequest".to_owned(), ObjectKey::new("team", "a")));
+    world.run("team", "a");
+    assert!(world.store.get("AccessRequest", "team", "a").is_none());
+    assert_eq!(
+        world.done[before..],
+        ["delete ServiceAccount", "delete RoleBinding", "delete Role", "delete Secret", "forget"]
+    );
+    let uid = cluster_of(&world, "own")["uid"].as_str().expect("a UID").to_owned();
+    let left: Vec<&str> = world.inside[&uid].keys().map(|place| place.0.as_str()).collect();
+    assert_eq!(left, ["Namespace", "Namespace"], "namespaces are kept");
+}
+
+#[test]
+fn deletion_ends_though_the_cluster_does_not_answer() {
+    let mut world = world();
+    world.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "permissions": []})));
+    world.expect("team", "a", ("Granted", "Success"));
+    world.silent.insert(cluster_of(&world, "own")["uid"].as_str().expect("a UID").to_owned());
+    world.store.delete(&("AccessRequest".to_owned(), ObjectKey::new("team", "a")));
+    let before = world.done.len();
+    world.run("team", "a");
+    assert!(world.store.get("AccessRequest", "team", "a").is_none());
+    assert_eq!(world.done[before..], ["delete Secret", "leave behind"]);
+}
+
+#[test]
+fn a_silent_or_unhealthy_cluster_revokes_nothing_and_begins_nothing() {
+    let mut world = world();
+    let cluster = cluster_of(&world, "own");
+    world.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "permissions": []})));
+    world.expect("team", "a", ("Granted", "Success"));
+    world.store.edit("Cluster", "team", cluster["name"].as_str().expect("a name"), &json!({"status": {"conditions": [
+        {"type": "ClusterHealthy", "status": "False", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {"type": "Provisioned", "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
+    world.expect("team", "a", ("Granted", "Success"));
+    let mut fresh = self::world();
+    fresh.silent.insert(cluster_of(&fresh, "own")["uid"].as_str().expect("a UID").to_owned());
+    fresh.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "permissions": []})));
+    fresh.expect("team", "a", ("Pending", "NoAdminAccess"));
+}
+
+#[test]
+fn at_the_end_of_its_ttl_the_identity_goes_until_the_spec_changes() {
+    let mut world = world();
+    world.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "ttl": "5m", "permissions": []})));
+    let end = world.run("team", "a").expect("it ends");
+    assert_eq!(end.as_second(), world.store.now + 300);
+    assert!(world.done.contains(&"mint 300".to_owned()), "no token outlives the access: {:?}", world.done);
+    assert_eq!(world.status("team", "a")["access"]["notAfter"], json!(end.to_string()));
+    world.store.now = end.as_second();
+    world.expect("team", "a", ("Denied", "Expired"));
+    assert!(world.secrets.is_empty());
+    world.store.now += 10_000;
+    world.expect("team", "a", ("Denied", "Expired"));
+    world.store.edit("AccessRequest", "team", "a", &json!({"metadata": {"generation": 2}, "spec": {"ttl": "6m"}}));
+    world.expect("team", "a", ("Granted", "Success"));
+}
+
+#[test]
+fn a_deleted_request_revokes_and_a_new_one_of_its_name_is_granted_anew() {
+    let mut world = world();
+    world.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "permissions": []})));
+    world.expect("team", "a", ("Granted", "Success"));
+    let first = cluster_of(&world, "own")["uid"].clone();
+    world.store.delete(&("ClusterRequest".to_owned(), ObjectKey::new("team", "own")));
+    world.settle_requests();
+    assert!(world.store.get("ClusterRequest", "team", "own").is_some(), "waits for the access");
+    world.expect("team", "a", ("Pending", "RequestNotFound"));
+    world.settle_requests();
+    assert!(world.store.get("ClusterRequest", "team", "own").is_none());
+    world.store.put(request("team", "own", json!({"purposes": ["mcp"]})));
+    world.settle_requests();
+    world.expect("team", "a", ("Pending", "ClusterNotReady"));
+    world.store.provision();
+    world.settle_requests();
+    let status = world.expect("team", "a", ("Granted", "Success"));
+    assert_ne!(status["access"]["clusterUID"], first, "a new Cluster, and new credentials");
+}
+
+#[test]
+fn a_forged_grant_gives_no_access() {
+    let mut world = world();
+    let victim = cluster_of(&world, "own");
+    world.store.put(request("guest", "mine", json!({"purposes": ["nope"]})));
+    world.settle_requests();
+    let uid = world.store.get("ClusterRequest", "guest", "mine").expect("there")["metadata"]["uid"].clone();
+    world.store.put(json!({"apiVersion": "cluster.openmcp.cloud/v1", "kind": "ClusterRequestGrant",
+        "metadata": {"name": "mine", "namespace": "guest"},
+        "spec": {"clusterRef": victim, "requestUID": uid, "resolved": {"purposes": ["mcp"], "dedicated": true}}}));
+    world.store.put(access(
+        "guest",
+        "a",
+        json!({"requestRef": {"name": "mine"}, "permissions": [{"rules": pods(&["*"])}]}),
+    ));
+    world.expect("guest", "a", ("Pending", "RequestNotGranted"));
+    assert!(world.inside.is_empty());
+}
+
+fn words(among: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
+    prop::collection::btree_set(prop::sample::select(among), 1..3)
+        .prop_map(|set| set.into_iter().map(str::to_owned).collect())
+}
+
+fn rules() -> impl Strategy<Value = Value> {
+    let rule =
+        (words(&["", "apps", "*"]), words(&["pods", "secrets", "*"]), words(&["get", "list", "*"]), any::<bool>());
+    let rule = rule.prop_map(|(groups, resources, verbs, prefixed)| {
+        json!({"apiGroups": groups, "resources": resources, "verbs": verbs,
+            "scope": if prefixed { "PrefixedNamespaces" } else { "Any" }})
+    });
+    prop::collection::vec(rule, 0..3).prop_map(|rules| json!(rules))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn effective_permissions_are_within_what_was_asked_for_and_the_ceiling(
+        asked in prop::collection::vec((prop::option::of(prop::sample::select(&["foo-a", "bar-b"][..])), rules()), 0..3),
+        ceiling in prop::option::of(rules()),
+        raised in prop::option::of(rules()),
+    ) {
+        let mut store = landscape();
+        store.put(purpose("p", json!({"permissionCeiling": ceiling})));
+        store.put(request("team", "r", json!({"purposes": ["p"], "prefix": "foo-"})));
+        let mut world = World::new(store);
+        let uid = cluster_of(&world, "r")["uid"].as_str().expect("a UID").to_owned();
+        for name in ["foo-a", "bar-b"] {
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": name}});
+            let place = ("Namespace".to_owned(), ObjectKey::cluster_wide(name));
+            world.inside.entry(uid.clone()).or_default().insert(place, object);
+        }
+        let permissions: Vec<Value> = asked.iter().map(|(namespace, rules)| {
+            let mut rules = rules.clone();
+            for rule in rules.as_array_mut().expect("a list") {
+                rule.as_object_mut().expect("a rule").remove("scope");
+            }
+            match namespace {
+                Some(namespace) => json!({"namespace": namespace, "rules": rules}),
+                None => json!({"rules": rules}),
+            }
+        }).collect();
+        world.store.put(access("team", "a", json!({"requestRef": {"name": "r"}, "permissions": permissions})));
+        for ceiling in [ceiling, raised] {
+            world.store.edit("Purpose", "", "p", &json!({"spec": {"permissionCeiling": ceiling}}));
+            world.run("team", "a");
+            for (namespace, rule) in world.effective(&uid) {
+                let wanted: Vec<PolicyRule> = permissions.iter()
+                    .filter(|permission| permission["namespace"].as_str().unwrap_or_default() == namespace)
+                    .flat_map(|permission| permission["rules"].as_array().cloned().unwrap_or_default())
+                    .map(|rule| rule_of(&rule)).collect();
+                prop_assert!(uncovered(&wanted, std::slice::from_ref(&rule)).is_empty(), "{rule} was not asked for");
+                if let Some(ceiling) = &ceiling {
+                    let held: Vec<PolicyRule> = ceiling.as_array().into_iter().flatten()
+                        .filter(|rule| rule["scope"] == "Any" || namespace.starts_with("foo-"))
+                        .map(rule_of).collect();
+                    prop_assert!(uncovered(&held, std::slice::from_ref(&rule)).is_empty(), "{rule} exceeds the ceiling in {namespace:?}");
+                }
+            }
+            let granted = world.status("team", "a")["status"] == "Granted";
+            prop_assert_eq!(granted, world.secrets.len() == 1);
+            prop_assert!(granted || world.effective(&uid).is_empty());
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Decisions about requests, Clusters and access, on a small store with the rules of the Kubernetes API that
+//! they rest on: compare-and-swap, UIDs, finalizers, owners.
+
+mod access;
+mod clusters;
+mod properties;
+mod scheduling;
+mod store;
