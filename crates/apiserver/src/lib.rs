@@ -10,6 +10,7 @@ pub mod crd;
 mod discovery;
 mod endpoints;
 mod health;
+pub mod listener;
 mod metrics;
 mod negotiation;
 mod nonresource;

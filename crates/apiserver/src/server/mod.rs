@@ -3,6 +3,7 @@
 mod admission;
 mod context;
 mod follow;
+mod template;
 mod tenant;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 pub use admission::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
 pub use context::Context;
+pub use template::bootstrap_template;
 pub use tenant::{TenantConfig, TenantState};
 
 use crate::auth::{Aggregation, run_aggregation};
