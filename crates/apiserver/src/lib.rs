@@ -11,6 +11,7 @@ mod discovery;
 mod endpoints;
 mod health;
 pub mod listener;
+mod loops;
 mod metrics;
 mod negotiation;
 mod nonresource;

@@ -150,23 +150,17 @@ fn check_secret_type(object: &Map, path: &Path, errors: &mut Vec<FieldError>) {
         }
     };
     match cells::text(object, &["type"]) {
-        SERVICE_ACCOUNT_TOKEN => {
-            if cells::text(object, &["metadata", "annotations", SERVICE_ACCOUNT_NAME]).is_empty() {
-                let path = Path::new("metadata").child("annotations").key(SERVICE_ACCOUNT_NAME);
-                errors.push(FieldError::required(&path, ""));
-            }
+        SERVICE_ACCOUNT_TOKEN if cells::text(object, &["metadata", "annotations", SERVICE_ACCOUNT_NAME]).is_empty() => {
+            let path = Path::new("metadata").child("annotations").key(SERVICE_ACCOUNT_NAME);
+            errors.push(FieldError::required(&path, ""));
         }
         "kubernetes.io/dockercfg" => json(".dockercfg"),
         "kubernetes.io/dockerconfigjson" => json(".dockerconfigjson"),
-        "kubernetes.io/basic-auth" => {
-            if value("username").is_none() && value("password").is_none() {
-                errors.extend([required("username"), required("password")]);
-            }
+        "kubernetes.io/basic-auth" if value("username").is_none() && value("password").is_none() => {
+            errors.extend([required("username"), required("password")]);
         }
-        "kubernetes.io/ssh-auth" => {
-            if value("ssh-privatekey").unwrap_or_default().is_empty() {
-                errors.push(required("ssh-privatekey"));
-            }
+        "kubernetes.io/ssh-auth" if value("ssh-privatekey").unwrap_or_default().is_empty() => {
+            errors.push(required("ssh-privatekey"));
         }
         "kubernetes.io/tls" => {
             errors.extend(["tls.crt", "tls.key"].into_iter().filter(|key| value(key).is_none()).map(required));

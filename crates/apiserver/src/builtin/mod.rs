@@ -22,9 +22,10 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::metadata;
 
 pub(crate) use cells::since;
+pub(crate) use namespace::FINALIZER as NAMESPACE_FINALIZER;
 pub use rows::kinds;
 pub(crate) use shape::decode_whole;
-pub(crate) use types::{Field, Message, SCHEMA_PROPS, Type, message, message_of_kind};
+pub(crate) use types::{Message, SCHEMA_PROPS, Type, message, message_of_kind};
 
 /// What the core group's rules say of an object's finalizers.
 fn core_finalizers(object: &Map) -> Vec<FieldError> {

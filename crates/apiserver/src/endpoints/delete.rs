@@ -114,6 +114,18 @@ async fn delete_object(
     Err(ApiError::conflict(about(row, &current.name), "the object keeps changing; please try again"))
 }
 
+/// Deletes an object as a controller does, if it still is as `current` has it: 409 where it changed.
+pub(crate) async fn delete_entry(
+    cx: &Context,
+    row: &Row,
+    current: Arc<Entry>,
+    propagation: Option<Propagation>,
+) -> Result<(), ApiError> {
+    let resource_version = Some(current.revision.to_string());
+    let options = DeleteOptions { propagation, resource_version, ..DeleteOptions::default() };
+    delete_object(cx, row, current, &options).await.map(|_| ())
+}
+
 fn check_preconditions(row: &Row, old: &Map, current: &Entry, options: &DeleteOptions) -> Result<(), ApiError> {
     let about = About { group: &row.kind.group, resource: &row.kind.kind, name: &current.name };
     let uid = metadata_str(old, "uid").unwrap_or_default();

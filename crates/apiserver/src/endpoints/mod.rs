@@ -29,7 +29,9 @@ use crate::registry::{Row, Subresource};
 use crate::server::Context;
 use crate::status::ApiError;
 
+pub(crate) use delete::delete_entry;
 pub(crate) use list::ListPage;
+pub(crate) use options::Propagation;
 pub(crate) use store::api_error;
 
 /// A request to a resource that exists.

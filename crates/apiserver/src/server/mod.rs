@@ -23,6 +23,7 @@ pub use tenant::{TenantConfig, TenantState};
 
 use crate::auth::{Aggregation, run_aggregation};
 use crate::health::ReadinessCheck;
+use crate::loops;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::status::ApiError;
@@ -68,7 +69,7 @@ impl fmt::Debug for ApiServer {
 }
 
 impl ApiServer {
-    /// A server without tenants, which begins to follow its store. Call it within a tokio runtime; the
+    /// A server without tenants, which begins to follow its store and runs the loops of all tenants. Call it within a tokio runtime; the
     /// server runs until [`ApiServer::stop`].
     pub fn start(config: ServerConfig) -> Self {
         let server = ApiServer {
@@ -85,6 +86,7 @@ impl ApiServer {
         };
         server.tasks().spawn(server.clone().follow());
         server.tasks().spawn(run_aggregation(server.clone()));
+        server.tasks().spawn(loops::run(server.clone()));
         server
     }
 

@@ -1,0 +1,44 @@
+//! Definitions that are being deleted: their objects go first.
+
+use std::sync::Arc;
+
+use allotment_store::Resource;
+
+use super::graph::Place;
+use super::objects::{Failure, Objects};
+use crate::crd;
+
+/// How many objects are deleted before others get their turn.
+const BATCH: usize = 500;
+
+/// Deletes the objects of a definition, then lets the definition go. Objects that finalizers hold bring
+/// it here again when they go.
+pub(super) async fn clean_up(objects: &Objects, name: &Arc<str>) -> Result<(), Failure> {
+    let place = Place {
+        resource: Resource::new("customresourcedefinitions", "apiextensions.k8s.io"),
+        namespace: Arc::from(""),
+        name: Arc::clone(name),
+    };
+    let Some(definition) = objects.get(&place).await? else { return Ok(()) };
+    let held =
+        definition.metadata().is_some_and(|metadata| super::index::has_finalizer(metadata, crd::CLEANUP_FINALIZER));
+    if !definition.is_deleting() || !held {
+        return Ok(());
+    }
+    // A definition's name, PLURAL.GROUP, is what its collection is called.
+    let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+    let resource = Resource::new(plural, group);
+    let (entries, more) = objects.list(&resource, None, BATCH).await?;
+    for entry in &entries {
+        objects.delete(entry, None).await?;
+    }
+    let (left, _) = objects.list(&resource, None, 1).await?;
+    if left.is_empty() {
+        let mut content = definition.content.clone();
+        crd::finish_deletion(&mut content, &objects.now());
+        return objects.update(&definition, content).await;
+    }
+    // What is left is held by finalizers and brings this here again when it goes; what was beyond this
+    // batch has its turn now.
+    if more > 0 { Err(Failure::Changed) } else { Ok(()) }
+}

@@ -1,0 +1,183 @@
+//! What controllers of kube-controller-manager do for a cluster without nodes: namespaces are emptied,
+//! dependents collected, defaults put in place, definitions cleaned up after. Aggregating roles is left to
+//! [`crate::auth`].
+//!
+//! One set of loops serves all tenants: one watch of the whole store feeds an index and a queue, a
+//! bounded number of workers does the work. A new tenant costs no task.
+//!
+//! # Guarantees
+//! - Every write is a compare-and-swap; what was read stale is done again.
+//! - Work is named by what it is about, done once at a time, and done again after a failure, later each
+//!   time. A crash between any two writes heals: after a start everything is looked at once.
+//! - No event causes a scan of more than what it concerns.
+
+mod collector;
+mod defaults;
+mod definitions;
+mod graph;
+mod index;
+mod namespaces;
+mod objects;
+mod queue;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use allotment_store::{ListQuery, Revision, Scope, StoreError, WatchScope};
+use tokio::task::JoinSet;
+
+use index::Index;
+use objects::{Failure, Objects};
+use queue::{Item, Queue, Work};
+
+use crate::server::ApiServer;
+
+/// How many pieces of work are done at the same time. Most wait for the store.
+const WORKERS: usize = 16;
+
+/// How long to wait before the store is watched again after an error.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// How often tenants that are gone are forgotten.
+const FORGET_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What the loops know, shared by the watch and the workers.
+#[derive(Debug, Default)]
+struct Known(Mutex<Index>);
+
+impl Known {
+    fn lock(&self) -> MutexGuard<'_, Index> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs until the server stops.
+pub(crate) async fn run(server: ApiServer) {
+    let known = Arc::new(Known::default());
+    let mut queue = Queue::default();
+    let stopping = server.stopping().clone();
+    while !stopping.is_cancelled() {
+        if let Err(error) = follow(&server, &known, &mut queue).await {
+            tracing::warn!(%error, "the loops look at everything again");
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                () = tokio::time::sleep(RETRY) => {}
+            }
+        }
+    }
+}
+
+/// Looks at everything once, then follows the store.
+async fn follow(server: &ApiServer, known: &Arc<Known>, queue: &mut Queue) -> Result<(), StoreError> {
+    *known.lock() = Index::default();
+    let mut from = scan(server, known, queue).await?;
+    let mut source = server.store().watch(WatchScope::All, from).await?;
+    let mut workers: JoinSet<(Item, Result<(), Failure>)> = JoinSet::new();
+    let mut forget = tokio::time::interval(FORGET_INTERVAL);
+    forget.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        while workers.len() < WORKERS
+            && let Some(item) = queue.take(tokio::time::Instant::now())
+        {
+            workers.spawn(work(server.clone(), Arc::clone(known), item));
+        }
+        let next_due = queue.next_due();
+        tokio::select! {
+            biased;
+            () = server.stopping().cancelled() => {
+                workers.shutdown().await;
+                return Ok(());
+            }
+            Some(done) = workers.join_next(), if !workers.is_empty() => finish(queue, done),
+            event = source.next() => {
+                let event = match event {
+                    Ok(event) => event,
+                    Err(error) => {
+                        drain(&mut workers, queue).await;
+                        return Err(error);
+                    }
+                };
+                from = from.max(event.revision);
+                let tenant = event.tenant.clone();
+                for work in known.lock().apply(&event) {
+                    queue.add(Item { tenant: tenant.clone(), work });
+                }
+            }
+            () = sleep_until(next_due), if next_due.is_some() => {}
+            _ = forget.tick() => forget_gone(server, known, queue).await,
+        }
+    }
+}
+
+async fn sleep_until(due: Option<tokio::time::Instant>) {
+    if let Some(due) = due {
+        tokio::time::sleep_until(due).await;
+    }
+}
+
+async fn drain(workers: &mut JoinSet<(Item, Result<(), Failure>)>, queue: &mut Queue) {
+    while let Some(done) = workers.join_next().await {
+        finish(queue, done);
+    }
+}
+
+fn finish(queue: &mut Queue, done: Result<(Item, Result<(), Failure>), tokio::task::JoinError>) {
+    match done {
+        Ok((item, Ok(()))) => queue.succeeded(&item),
+        Ok((item, Err(failure))) => {
+            if failure.is_worth_telling() {
+                tracing::warn!(tenant = item.tenant.as_str(), work = ?item.work, %failure, "will be tried again");
+            }
+            queue.failed(item, tokio::time::Instant::now());
+        }
+        // Which item it was is lost with the task; the queue would wait for it for ever.
+        Err(error) if error.is_panic() => {
+            tracing::error!(%error, "a worker of the loops panicked");
+            queue.forget_running(tokio::time::Instant::now());
+        }
+        Err(_) => {}
+    }
+}
+
+/// Puts all objects into the index, as if each had just come. The revision that was seen.
+async fn scan(server: &ApiServer, known: &Known, queue: &mut Queue) -> Result<Revision, StoreError> {
+    let revision = server.store().revision().await?;
+    for tenant in server.store().tenants().await? {
+        for (resource, _) in server.store().resources(&tenant).await? {
+            let scope = Scope { tenant: tenant.clone(), resource, namespace: None };
+            let page = server.store().list(ListQuery { scope, at: Some(revision), after: None, limit: 0 }).await?;
+            let mut index = known.lock();
+            for entry in &page.entries {
+                for work in index.present(&tenant, entry) {
+                    queue.add(Item { tenant: tenant.clone(), work });
+                }
+            }
+        }
+    }
+    Ok(revision)
+}
+
+/// Drops what is known of tenants that the store no longer has.
+async fn forget_gone(server: &ApiServer, known: &Known, queue: &mut Queue) {
+    let Ok(tenants) = server.store().tenants().await else { return };
+    known.lock().retain(|tenant| tenants.contains(tenant));
+    queue.retain(|item| tenants.contains(&item.tenant));
+}
+
+async fn work(server: ApiServer, known: Arc<Known>, item: Item) -> (Item, Result<(), Failure>) {
+    let done = do_work(&server, &known, &item).await;
+    (item, done)
+}
+
+async fn do_work(server: &ApiServer, known: &Known, item: &Item) -> Result<(), Failure> {
+    // Objects of a tenant can be there before the server serves it, after a restart.
+    let Some(tenant) = server.tenant(&item.tenant) else { return Err(Failure::NotServed) };
+    let objects = Objects::new(server.clone(), tenant);
+    match &item.work {
+        Work::Defaults(namespace) => defaults::ensure(&objects, namespace).await,
+        Work::Namespace(namespace) => namespaces::empty(&objects, namespace).await,
+        Work::Definition(name) => definitions::clean_up(&objects, name).await,
+        Work::Dependent(place) => collector::check_dependent(&objects, known, place).await,
+        Work::Owner(place) => collector::release_owner(&objects, known, place).await,
+    }
+}
