@@ -87,8 +87,9 @@ impl RequestInfo {
         self.names_object = rest.len() > 1;
         self.name = segment(1).unwrap_or_default();
         self.subresource = segment(2).unwrap_or_default();
-        // An empty segment (`//`) names nothing.
-        self.has_surplus = rest.len() > 3 || rest.iter().any(|text| text.is_empty());
+        // An empty segment (`//`) names nothing, and there are no namespaces in namespaces.
+        let nested = rest.len() < segments.len() && self.resource == "namespaces";
+        self.has_surplus = nested || rest.len() > 3 || rest.iter().any(|text| text.is_empty());
     }
 }
 
@@ -179,6 +180,8 @@ mod tests {
             ("/api/v1/namespaces/n/pods//a", true),
             ("/api/v1/namespaces/n/pods/a/b/c", true),
             ("/api/v1/namespaces/n/pods/", false),
+            ("/api/v1/namespaces/n/namespaces", true),
+            ("/api/v1/namespaces/n/namespaces/n", true),
             ("/api/v1/namespaces/n/pods/a/log", false),
         ] {
             let info = RequestInfo::parse(&Method::GET, path, &Query::default());

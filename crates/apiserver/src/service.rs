@@ -18,7 +18,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 
 use crate::auth::{self, Attributes, Decision, UserInfo};
 use crate::body::ResponseBody;
@@ -33,6 +33,8 @@ use crate::status::ApiError;
 
 /// The largest body of a request, in bytes, as in Kubernetes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// How much of a body that is too large is read and thrown away before the connection is given up.
+const DRAIN_LIMIT: usize = 128 * 1024 * 1024;
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Replies that are longer are compressed for clients that accept it, as in Kubernetes.
@@ -209,7 +211,7 @@ where
     }
     let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), info.verb == "watch")?;
     let accept = Accept { pretty: accept.pretty || query.flag("pretty"), ..accept };
-    let body = read_body(parts, body).await?;
+    let body = read_body(body).await?;
     let content_type = text(&parts.headers, &header::CONTENT_TYPE);
     let call = Call { cx, row: &row, query, accept, content_type, body };
     let Rendered { code, content_type, body } = endpoints::answer(&call).await?;
@@ -217,23 +219,40 @@ where
 }
 
 /// Reads a body, within bounds of size and time.
-async fn read_body<B>(parts: &Parts, body: B) -> Result<Bytes, ApiError>
+async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let too_large = || ApiError::too_large(format_args!("limit is {BODY_LIMIT}"));
-    let announced = text(&parts.headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > BODY_LIMIT as u64) {
-        return Err(too_large());
-    }
-    let limited = Limited::new(body, BODY_LIMIT);
-    match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(ApiError::bad_request("the body of the request ended early")),
+    match tokio::time::timeout(BODY_TIMEOUT, collect(body)).await {
+        Ok(result) => result,
         Err(_) => Err(ApiError::new(408, "Timeout", "the body of the request took too long")),
     }
+}
+
+/// A body up to the limit. What is beyond is read and thrown away, so that a client that sends first and
+/// listens afterwards gets to hear why it is refused.
+async fn collect<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes>,
+{
+    let mut body = std::pin::pin!(body);
+    let mut taken = Vec::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("the body of the request ended early"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len();
+        if length <= BODY_LIMIT {
+            taken.extend_from_slice(&data);
+        } else if length > DRAIN_LIMIT {
+            break;
+        }
+    }
+    if length > BODY_LIMIT {
+        return Err(ApiError::too_large(format_args!("limit is {BODY_LIMIT}")));
+    }
+    Ok(Bytes::from(taken))
 }
 
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

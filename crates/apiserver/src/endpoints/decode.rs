@@ -2,6 +2,7 @@
 //! brought into shape, unknown fields and duplicate keys treated as the client asked.
 
 use allotment_machinery::json::{self, Map, Value};
+use allotment_machinery::yaml;
 use bytes::Bytes;
 
 use super::metadata;
@@ -29,7 +30,10 @@ pub(super) fn parse(media: BodyMedia, body: &Bytes, row: &Row) -> Result<Parsed,
             Ok(Parsed { value: parsed.value, complaints })
         }
         BodyMedia::Yaml => parse_yaml(body),
-        BodyMedia::Protobuf => parse_protobuf(body, row),
+        BodyMedia::Protobuf => {
+            let value = parse_protobuf(body, &row.api_version(), &row.kind.kind)?;
+            Ok(Parsed { value, complaints: Vec::new() })
+        }
     }
 }
 
@@ -40,13 +44,17 @@ fn json_fault(body: &[u8], error: &json::JsonError) -> String {
     error.to_string()
 }
 
-fn parse_yaml(_body: &[u8]) -> Result<Parsed, String> {
-    Err("YAML is not read yet".to_owned())
+/// The first document of a YAML body, as kube-apiserver takes it.
+fn parse_yaml(body: &[u8]) -> Result<Parsed, String> {
+    let text = std::str::from_utf8(body).map_err(|_| "yaml: the text is not UTF-8".to_owned())?;
+    let mut documents = yaml::parse_stream(text).map_err(|error| error.to_string())?.into_iter();
+    let Some(document) = documents.next() else { return Ok(Parsed { value: Value::Null, complaints: Vec::new() }) };
+    let complaints = document.duplicates.iter().map(ToString::to_string).collect();
+    Ok(Parsed { value: document.value, complaints })
 }
 
-fn parse_protobuf(body: &[u8], row: &Row) -> Result<Parsed, String> {
-    let value = protobuf::decode(body, &row.api_version(), &row.kind.kind).map_err(|error| error.to_string())?;
-    Ok(Parsed { value, complaints: Vec::new() })
+fn parse_protobuf(body: &[u8], api_version: &str, kind: &str) -> Result<Value, String> {
+    protobuf::decode(body, api_version, kind).map_err(|error| error.to_string())
 }
 
 /// The object in the body of a create or an update.
@@ -133,15 +141,18 @@ pub(super) fn connected(
     _validation: FieldValidation,
 ) -> Result<Value, ApiError> {
     let media = call.body_media()?;
-    let parsed = parse(media, &call.body, call.row).map_err(|fault| unrecognised(call.row, &call.body, &fault))?;
-    let mut object = match parsed.value {
-        Value::Object(map) => map,
-        Value::Null => Map::new(),
-        _ => return Err(unrecognised(call.row, &call.body, "the body is no object")),
-    };
     let api_version = match subresource.group_version {
         Some((group, version)) => format!("{group}/{version}"),
         None => call.row.api_version(),
+    };
+    let parsed = match media {
+        BodyMedia::Protobuf => parse_protobuf(&call.body, &api_version, subresource.kind),
+        _ => parse(media, &call.body, call.row).map(|parsed| parsed.value),
+    };
+    let mut object = match parsed.map_err(|fault| unrecognised(call.row, &call.body, &fault))? {
+        Value::Object(map) => map,
+        Value::Null => Map::new(),
+        _ => return Err(unrecognised(call.row, &call.body, "the body is no object")),
     };
     let given = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
     if !given.is_empty() && given != subresource.kind {
@@ -156,5 +167,5 @@ pub(super) fn connected(
 
 /// `DeleteOptions` in a protobuf body.
 pub(super) fn protobuf_options(body: &[u8]) -> Result<Value, String> {
-    protobuf::decode(body, "v1", "DeleteOptions").map_err(|error| error.to_string())
+    parse_protobuf(body, "v1", "DeleteOptions")
 }

@@ -46,7 +46,7 @@ pub(crate) fn encoded(value: &Value, accept: Accept) -> ResponseBody {
             bytes.push(b'\n');
             ResponseBody::full(bytes)
         }
-        Media::Yaml => ResponseBody::full(value.to_vec()),
+        Media::Yaml => ResponseBody::full(allotment_machinery::yaml::to_string(value)),
     }
 }
 
