@@ -160,19 +160,23 @@ async fn attempt(
     let uid = metadata_str(&object, "uid").unwrap_or_default().to_owned();
     let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
     if finalizers.unwrap_or_default().is_empty() && !row.kind.strategy.holds_deletion(&object) {
-        if !options.dry_run {
-            store::delete(cx, key, current.revision).await?;
-        }
-        return Ok(Deleted::Gone { uid, body: current.body.clone() });
+        let last = if options.dry_run { None } else { store::delete(cx, key, current.revision).await? };
+        // Its last state, at the revision of the deletion.
+        let body = last.map_or_else(|| current.body.clone(), |entry| entry.body.clone());
+        return Ok(Deleted::Gone { uid, body: in_version(row, &body)? });
     }
     begin_deletion(cx, row, &mut object);
     let encoded = store::encode(row, &object).map_err(Refused::Failed)?;
     let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
     if options.dry_run || unchanged == current.body {
-        return Ok(Deleted::Marked { body: unchanged });
+        return Ok(Deleted::Marked { body: in_version(row, &unchanged)? });
     }
     let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await?;
-    Ok(Deleted::Marked { body: entry.body.clone() })
+    Ok(Deleted::Marked { body: in_version(row, &entry.body)? })
+}
+
+fn in_version(row: &Row, body: &Bytes) -> Result<Bytes, Refused> {
+    store::in_version(row, body).map_err(Refused::Failed)
 }
 
 /// The finalizers by which the garbage collector is asked to treat dependents as wished.

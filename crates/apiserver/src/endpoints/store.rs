@@ -103,22 +103,22 @@ pub(super) async fn put(cx: &Context, key: Key, expect: Expect, body: Encoded) -
     Ok(entry)
 }
 
-/// Takes an object away.
-pub(super) async fn delete(cx: &Context, key: Key, expect: Revision) -> Result<(), Refused> {
+/// Takes an object away; its last state at the revision of the deletion, unless the store's reply was lost.
+pub(super) async fn delete(cx: &Context, key: Key, expect: Revision) -> Result<Option<Arc<Entry>>, Refused> {
     let resource: Resource = key.resource.clone();
     let write = Write::Delete { key: key.clone(), expect, last: None };
-    let revision = match cx.server.store().commit(write).await {
-        Ok(outcome) => outcome.revision,
+    let outcome = match cx.server.store().commit(write).await {
+        Ok(outcome) => outcome,
         Err(StoreError::Conflict { current }) => return Err(Refused::Conflict(current)),
         // The reply was lost. If the object is gone, what was asked for has happened.
         Err(error @ StoreError::Unknown { .. }) => match cx.server.store().get(&key).await {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(None),
             _ => return Err(Refused::Failed(api_error(&error))),
         },
         Err(error) => return Err(Refused::Failed(api_error(&error))),
     };
-    cx.server.await_followed(&resource, revision).await;
-    Ok(())
+    cx.server.await_followed(&resource, outcome.revision).await;
+    Ok(outcome.entry)
 }
 
 /// Whether stored bytes are not simply those of an object of the row's version.

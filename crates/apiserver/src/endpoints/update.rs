@@ -238,21 +238,22 @@ async fn write(cx: &Context, row: &Row, current: &Entry, object: Map, dry_run: b
     let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
     let emptied = is_emptied(row, &object);
     if dry_run || (unchanged == current.body && !emptied) {
-        return Ok(unchanged);
+        return Ok(store::in_version(row, &unchanged)?);
     }
     let key = current.key(&cx.tenant.tenant);
     let written = if emptied {
         // The last finalizer is gone: the object goes with it, and the client sees its last state at
         // the old revision, as in Kubernetes.
-        store::delete(cx, key, current.revision).await.map(|()| unchanged)
+        store::delete(cx, key, current.revision).await.map(|_| unchanged)
     } else {
         let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await;
         entry.map(|entry| entry.body.clone())
     };
-    written.map_err(|refused| match refused {
+    let body = written.map_err(|refused| match refused {
         Refused::Conflict(_) => Raced::Again,
         Refused::Failed(error) => Raced::Failed(error),
-    })
+    })?;
+    Ok(store::in_version(row, &body)?)
 }
 
 /// A value as an error shows it, without what it holds.
