@@ -10,7 +10,7 @@ use crate::duration;
 
 /// Kubernetes clusters on request: in the right place, with no more access than was asked for.
 #[derive(Debug, Parser)]
-#[command(name = "allot", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "allot", version, disable_help_subcommand = true)]
 #[command(
     after_help = "Begin with `allot demo`, or `allot up` and then `allot request`. Exit codes: `allot help exit-codes`."
 )]
@@ -254,4 +254,14 @@ pub(crate) enum ExplainFormat {
     Text,
     /// For programs
     Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_does_not_contradict_itself() {
+        super::Cli::command().debug_assert();
+    }
 }

@@ -33,6 +33,8 @@ const AT_ONCE: usize = 16;
 pub struct Settings {
     /// How long tokens of AccessRequests are asked for.
     pub access_token_lifetime: Duration,
+    /// How long a new Cluster may take before requests look for another one.
+    pub provisioning_deadline: Duration,
 }
 
 /// Running controllers.
@@ -70,7 +72,7 @@ impl Controllers {
 /// Starts all controllers in `tasks`. They end with it. Instances beside it, in this process or another,
 /// do no harm.
 pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams, settings: &Settings) -> Controllers {
-    let world = Arc::new(World::default());
+    let world = Arc::new(World::new(settings.provisioning_deadline));
     let directory = Arc::new(directory);
     let synced = Synced::default();
     watch::<ClusterProvider>(tasks, client, &synced, &world);
@@ -86,7 +88,8 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     watch_secrets(tasks, client, &synced, &world);
 
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
-    let controllers: [(Arc<dyn Reconcile>, &Arc<Queue<ObjectKey>>); 5] = [
+    type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);
+    let controllers: [Controller<'_>; 5] = [
         (
             Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
             &world.queues.providers,

@@ -79,6 +79,7 @@ async fn show(folder: &Path, arguments: &Demo) -> Result<Platform, Failure> {
         data_dir: folder.join("data"),
         listen: Some(([127, 0, 0, 1], 0).into()),
         access_token_lifetime: Duration::from_secs(12 * 3600),
+        provisioning_deadline: Duration::from_secs(30 * 60),
         kubeconfig: None,
     };
     let platform = Platform::start(options).await?;

@@ -33,6 +33,7 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         data_dir,
         listen: arguments.listen,
         access_token_lifetime: arguments.access_token_lifetime,
+        provisioning_deadline: arguments.provisioning_deadline,
         kubeconfig: target.kubeconfig.clone(),
     };
     let mut stop = std::pin::pin!(stop);

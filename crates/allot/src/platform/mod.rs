@@ -49,6 +49,8 @@ pub(crate) struct Options {
     pub(crate) listen: Option<SocketAddr>,
     /// Lifetime of the tokens of AccessRequests.
     pub(crate) access_token_lifetime: Duration,
+    /// How long a new Cluster may take before requests look for another one.
+    pub(crate) provisioning_deadline: Duration,
     /// Where to write the admin's kubeconfig besides.
     pub(crate) kubeconfig: Option<PathBuf>,
 }
@@ -115,7 +117,10 @@ impl Platform {
         let planes = LogicalTenants::new(server.clone(), template, url.clone(), root_ca_pem.clone());
         let runtime = LogicalRuntime::new(client.clone(), Arc::new(planes), Arc::new(RandomKeys), seams.clone());
         let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
-        let settings = Settings { access_token_lifetime: options.access_token_lifetime };
+        let settings = Settings {
+            access_token_lifetime: options.access_token_lifetime,
+            provisioning_deadline: options.provisioning_deadline,
+        };
         let controllers = Arc::new(start(&tasks, &client, directory, &seams, &settings));
         admission.set_controllers(controllers.clone());
         readiness.set_controllers(controllers.clone());

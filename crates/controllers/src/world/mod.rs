@@ -5,6 +5,7 @@ mod kinds;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
@@ -72,7 +73,7 @@ impl State {
 }
 
 /// The world, shared by watches and controllers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct World {
     state: RwLock<State>,
     /// The controllers' queues.
@@ -80,6 +81,13 @@ pub struct World {
 }
 
 impl World {
+    /// A world of nothing. A Cluster that is not provisioned after that time takes no more requests.
+    pub fn new(provisioning_deadline: Duration) -> Self {
+        let seconds = i64::try_from(provisioning_deadline.as_secs()).unwrap_or(i64::MAX);
+        let state = State { snapshot: Snapshot::with_provisioning_deadline(seconds), ..State::default() };
+        World { state: RwLock::new(state), queues: Queues::default() }
+    }
+
     /// A look at everything. Never held across an await.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
