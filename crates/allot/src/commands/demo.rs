@@ -114,7 +114,7 @@ async fn main_job(platform: &Platform, steps: &mut Steps) -> Outcome {
         let ready = conditions::is_true(&status.conditions, ConditionType::Ready.as_str());
         match status.status {
             Some(Verdict::Granted) if ready => Look::Done,
-            _ => Look::NotYet(format!("the ClusterRequest: {} {}", status.reason, status.message)),
+            _ => Look::NotYet("            waiting for the ClusterRequest".to_owned()),
         }
     })
     .await?;
@@ -133,7 +133,7 @@ async fn main_job(platform: &Platform, steps: &mut Steps) -> Outcome {
         let status = request.status.clone().unwrap_or_default();
         match status.status {
             Some(Verdict::Granted) => Look::Done,
-            _ => Look::NotYet(format!("the AccessRequest: {} {}", status.reason, status.message)),
+            _ => Look::NotYet("            waiting for the AccessRequest".to_owned()),
         }
     })
     .await?;

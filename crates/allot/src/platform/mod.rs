@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo, bootstrap_policy};
-use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig};
+use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo};
+use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstrap_template};
 use allotment_apiserver::tls::{ServingCertificates, server_config};
 use allotment_controllers::frame::Tasks;
 use allotment_controllers::providers::Directory;
@@ -23,7 +23,7 @@ use allotment_controllers::providers::local::Local;
 use allotment_controllers::runtimes::logical::LogicalRuntime;
 use allotment_controllers::{Settings, start};
 use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, Leaf, LeafUsage, RandomKeys, SubjectName};
-use allotment_store::{Embedded, OpenError, Template, Tenant};
+use allotment_store::{Embedded, OpenError, Tenant};
 use anyhow::Context as _;
 use jiff::Timestamp;
 
@@ -93,10 +93,7 @@ impl Platform {
             readiness: vec![readiness.clone()],
         });
         let created = Timestamp::from_second(identity.authority.certificate().not_before())?;
-        let template = Arc::new(Template {
-            id: format!("bootstrap-{}-{created}", env!("CARGO_PKG_VERSION")),
-            entries: bootstrap_policy(created),
-        });
+        let template = Arc::new(bootstrap_template(created));
         let platform = TenantConfig {
             tenant: Tenant::platform(),
             version: PLATFORM_VERSION.to_owned(),
@@ -160,8 +157,8 @@ impl Platform {
 
     /// Stops controllers, then the server, then the store.
     pub(crate) async fn stop(self) {
-        self.tasks.stop().await;
-        self.server.stop().await;
+        // Both at once: the listener waits for running requests, and watches end with the server.
+        tokio::join!(self.tasks.stop(), self.server.stop());
         self.store.close().await;
     }
 }
