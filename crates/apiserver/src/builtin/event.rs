@@ -224,6 +224,8 @@ fn unchanged(old: &Map, new: &Map, errors: &mut Vec<FieldError>) {
         ("firstTimestamp", "firstTimestamp"),
         ("lastTimestamp", "lastTimestamp"),
         ("count", "count"),
+        // Kubernetes looks at it twice, and so names it twice.
+        ("reason", "reason"),
         ("type", "type"),
         ("eventTime", "eventTime"),
         ("action", "action"),

@@ -173,5 +173,5 @@ fn validate(row: &Row, object: &Map) -> Result<(), ApiError> {
         return Ok(());
     }
     let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
-    Err(ApiError::invalid(&row.kind.group, &row.kind.kind, name, &errors))
+    Err(ApiError::invalid(row.kind.shown_group(), &row.kind.kind, name, &errors))
 }

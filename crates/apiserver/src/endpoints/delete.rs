@@ -72,7 +72,7 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
 
 fn success(row: &Row, name: &str, uid: &str) -> Value {
     let mut details = Map::new();
-    let members = [("name", name), ("group", &row.kind.group), ("kind", &row.kind.plural), ("uid", uid)];
+    let members = [("name", name), ("group", row.kind.shown_group()), ("kind", &row.kind.plural), ("uid", uid)];
     for (key, text) in members.into_iter().filter(|(_, text)| !text.is_empty()) {
         details.insert(key, text);
     }
@@ -127,7 +127,7 @@ pub(crate) async fn delete_entry(
 }
 
 fn check_preconditions(row: &Row, old: &Map, current: &Entry, options: &DeleteOptions) -> Result<(), ApiError> {
-    let about = About { group: &row.kind.group, resource: &row.kind.kind, name: &current.name };
+    let about = About { group: row.kind.shown_group(), resource: &row.kind.kind, name: &current.name };
     let uid = metadata_str(old, "uid").unwrap_or_default();
     if let Some(asked) = options.uid.as_deref().filter(|asked| *asked != uid) {
         let why = format!(

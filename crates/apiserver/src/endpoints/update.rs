@@ -136,7 +136,7 @@ fn check_revision(row: &Row, object: &mut Map, current: &Entry) -> Result<bool, 
     if expected == 0 && !row.kind.strategy.updates_unconditionally() {
         let at = Path::new("metadata").child("resourceVersion");
         let error = FieldError::invalid(&at, 0_i64, "must be specified for an update");
-        return Err(ApiError::invalid(&row.kind.group, &row.kind.plural, &current.name, &[error]));
+        return Err(ApiError::invalid(row.kind.shown_group(), &row.kind.plural, &current.name, &[error]));
     }
     if expected != 0 && expected != current.revision.0 {
         return Err(ApiError::conflict(about(row, &current.name), MODIFIED));
@@ -222,7 +222,11 @@ fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &st
     errors.extend(errors.clone());
     errors.extend(row.version().schema.validate(Some(old), new));
     errors.extend(row.kind.strategy.validate(operation, new));
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&row.kind.group, &row.kind.kind, name, &errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ApiError::invalid(row.kind.shown_group(), &row.kind.kind, name, &errors))
+    }
 }
 
 /// Whether nothing holds the object back any more whose deletion has begun.

@@ -122,6 +122,14 @@ impl Kind {
         self.stored_as.clone().unwrap_or_else(|| allotment_store::Resource::new(&self.plural, &self.group))
     }
 
+    /// The group that errors name: that of the collection which objects lie in.
+    pub fn shown_group(&self) -> &str {
+        match &self.stored_as {
+            Some(resource) => resource.as_str().split_once('.').map_or("", |(_, group)| group),
+            None => &self.group,
+        }
+    }
+
     /// The served version `name`.
     pub fn served(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| version.served && version.name == name)
