@@ -65,6 +65,12 @@ impl Clause<'_> {
     }
 }
 
+/// Whether a client takes `media`; one that does not say takes anything.
+pub(crate) fn accepts(header: Option<&str>, media: &str) -> bool {
+    let Some(header) = header.filter(|text| !text.trim().is_empty()) else { return true };
+    clauses(header).iter().any(|clause| clause.matches(media))
+}
+
 /// The media ranges of an `Accept` header, the most wanted first.
 pub(crate) fn clauses(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = header

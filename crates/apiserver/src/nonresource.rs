@@ -28,8 +28,7 @@ pub(crate) async fn answer(cx: &Context, parts: &Parts, query: &Query) -> Respon
         ["healthz" | "livez" | "readyz", ..] => Some(health::answer(cx, &segments, query).await),
         ["metrics"] => Some(metrics(cx).await),
         [".well-known" | "openid", ..] => {
-            let document = auth::openid_document(&cx.tenant, &cx.info.path);
-            document.map(|document| response(200, document.content_type, ResponseBody::full(document.body)))
+            auth::openid_document(&cx.tenant, &cx.info.path).map(|document| openid(parts, document))
         }
         ["openapi", rest @ ..] => openapi::answer(cx, parts, rest),
         _ => None,
@@ -42,6 +41,16 @@ pub(crate) async fn answer(cx: &Context, parts: &Parts, query: &Query) -> Respon
         Ok(None) => plain_not_found(),
         Err(error) => status_response(&error, Accept::default()),
     }
+}
+
+/// A document for those who verify tokens. It comes in one form, and only to those who take that.
+fn openid(parts: &Parts, document: auth::OpenIdDocument) -> Response<ResponseBody> {
+    let media = document.content_type;
+    if negotiation::accepts(text(&parts.headers, &header::ACCEPT), media) {
+        return response(200, media, ResponseBody::full(document.body));
+    }
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {media}");
+    status_response(&ApiError::new(406, "NotAcceptable", message), Accept::default())
 }
 
 /// These paths are only read.

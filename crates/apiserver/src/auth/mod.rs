@@ -21,7 +21,7 @@ pub(crate) use action::{Action, What};
 pub(crate) use authenticate::authenticate;
 pub(crate) use forbidden::forbidden;
 pub(crate) use impersonate::impersonate;
-pub(crate) use openid::openid_document;
+pub(crate) use openid::{OpenIdDocument, openid_document};
 pub use rbac::bootstrap_policy;
 pub(crate) use rbac::{Aggregation, check_escalation, run_aggregation};
 pub use reviews::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview};
@@ -57,3 +57,6 @@ pub struct Attributes<'a> {
     /// What.
     pub request: &'a RequestInfo,
 }
+
+#[cfg(test)]
+mod tests;
