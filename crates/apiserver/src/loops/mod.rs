@@ -19,6 +19,8 @@ mod index;
 mod namespaces;
 mod objects;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

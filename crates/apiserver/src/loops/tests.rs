@@ -1,0 +1,105 @@
+//! The loops on a store in memory: what comes about without anyone asking, also after a start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_machinery::json::{self, Value};
+use allotment_machinery::object::Encoded;
+use allotment_machinery::seams::{Clock, Entropy};
+use allotment_store::{Expect, HistoryLimits, Key, Memory, Resource, Store, Template, Tenant, WatchScope, Write};
+
+use crate::auth::AccessConfig;
+use crate::builtin;
+use crate::registry::Registry;
+use crate::server::{ApiServer, ServerConfig, TenantConfig};
+
+#[derive(Debug)]
+struct Seams(std::sync::atomic::AtomicU8);
+
+impl Clock for Seams {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::UNIX_EPOCH
+    }
+}
+
+impl Entropy for Seams {
+    fn fill(&self, out: &mut [u8]) {
+        out.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+    }
+}
+
+async fn start(store: &Arc<dyn Store>) -> ApiServer {
+    let seams = Arc::new(Seams(Default::default()));
+    let server = ApiServer::start(ServerConfig {
+        store: Arc::clone(store),
+        clock: seams.clone(),
+        entropy: seams,
+        builtin: Registry::new(builtin::kinds()),
+        admission: Vec::new(),
+        readiness: Vec::new(),
+    });
+    let config = TenantConfig {
+        tenant: Tenant::platform(),
+        version: "1.36.0".to_owned(),
+        server_url: String::new(),
+        root_ca_pem: Arc::from("certificates"),
+        access: AccessConfig::default(),
+        template: Arc::new(Template { id: "empty".to_owned(), entries: Vec::new() }),
+    };
+    server.ensure_tenant(config).await.expect("the tenant is served");
+    server
+}
+
+fn key(resource: &str, namespace: &str, name: &str) -> Key {
+    let resource = Resource::new(resource, "");
+    Key { tenant: Tenant::platform(), resource, namespace: Arc::from(namespace), name: Arc::from(name) }
+}
+
+async fn put(store: &Arc<dyn Store>, key: Key, object: &str) {
+    let Ok(Value::Object(object)) = json::parse(object.as_bytes()) else { panic!("{object}") };
+    let current = store.get(&key).await.expect("the store answers");
+    let expect = current.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+    let body = Encoded::of(&object).expect("has a uid");
+    store.commit(Write::Put { key, expect, body }).await.expect("is written");
+}
+
+/// Waits until an object is there, or is not.
+async fn until(store: &Arc<dyn Store>, key: &Key, there: bool) {
+    let mut watch = store.watch(WatchScope::All, store.revision().await.expect("answers")).await.expect("watches");
+    let settled = async {
+        while store.get(key).await.expect("the store answers").is_some() != there {
+            watch.next().await.expect("an event");
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), settled).await.unwrap_or_else(|_| panic!("{key:?}: {there}"));
+}
+
+const NAMESPACE: &str = r#"{"metadata":{"name":"n","uid":"ns"},"spec":{"finalizers":["kubernetes"]}}"#;
+const DELETING: &str = r#"{"metadata":{"name":"n","uid":"ns","deletionTimestamp":"2020-01-01T00:00:00Z"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}"#;
+
+#[tokio::test]
+async fn a_namespace_gets_its_defaults_and_takes_all_along() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new(0, HistoryLimits::default()));
+    let server = start(&store).await;
+    put(&store, key("namespaces", "", "n"), NAMESPACE).await;
+    until(&store, &key("serviceaccounts", "n", "default"), true).await;
+    until(&store, &key("configmaps", "n", "kube-root-ca.crt"), true).await;
+    put(&store, key("namespaces", "", "n"), DELETING).await;
+    until(&store, &key("namespaces", "", "n"), false).await;
+    assert!(store.resources(&Tenant::platform()).await.expect("the store answers").is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_left_undone_is_done_after_a_start() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new(0, HistoryLimits::default()));
+    put(&store, key("namespaces", "", "n"), DELETING).await;
+    put(&store, key("configmaps", "n", "a"), r#"{"metadata":{"name":"a","namespace":"n","uid":"a"}}"#).await;
+    let orphan = r#"{"metadata":{"name":"b","namespace":"m","uid":"b","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"never","uid":"x"}]}}"#;
+    put(&store, key("configmaps", "m", "b"), orphan).await;
+    let server = start(&store).await;
+    until(&store, &key("namespaces", "", "n"), false).await;
+    until(&store, &key("configmaps", "m", "b"), false).await;
+    assert!(store.get(&key("configmaps", "n", "a")).await.expect("the store answers").is_none());
+    server.stop().await;
+}
