@@ -5,16 +5,21 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-/// Powers of ten that the number of nanos may reach: quantities are capped at 2^63-1, as in Kubernetes.
 const NANO: i128 = 1_000_000_000;
-const LARGEST: i128 = i64::MAX as i128 * NANO;
+/// The largest amount with a binary suffix, in billionths: 2^63-1 units, as in Kubernetes.
+const LARGEST_BINARY: i128 = i64::MAX as i128 * NANO;
+/// The largest amount otherwise, in billionths. Kubernetes has no bound here; this one is what 128 bits
+/// hold, far above what anything is measured in.
+const LARGEST: i128 = 10i128.pow(38);
+/// Digits are read up to this number; further ones are below what can be told apart.
+const MOST_DIGITS: i128 = 10i128.pow(37);
 /// The longest text that is read as a quantity, in bytes. Nothing shorter is written by anyone.
 const MAX_LENGTH: usize = 256;
 
 /// An amount, and the way in which it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
-    /// The amount in billionths, at most 2^63-1 units either way.
+    /// The amount in billionths.
     nanos: i128,
     format: Format,
 }
@@ -73,13 +78,13 @@ impl Quantity {
     /// The sum, written as this one; at most the largest quantity.
     #[must_use]
     pub fn plus(&self, other: &Quantity) -> Quantity {
-        Quantity { nanos: (self.nanos + other.nanos).clamp(-LARGEST, LARGEST), format: self.format }
+        Quantity { nanos: self.nanos.saturating_add(other.nanos).clamp(-LARGEST, LARGEST), format: self.format }
     }
 
     /// The difference, written as this one; at most the largest quantity.
     #[must_use]
     pub fn minus(&self, other: &Quantity) -> Quantity {
-        Quantity { nanos: (self.nanos - other.nanos).clamp(-LARGEST, LARGEST), format: self.format }
+        Quantity { nanos: self.nanos.saturating_sub(other.nanos).clamp(-LARGEST, LARGEST), format: self.format }
     }
 
     /// Whether it is below zero.
@@ -128,7 +133,8 @@ impl FromStr for Quantity {
             return Err(if suffix.is_empty() { QuantityError::Numeric } else { QuantityError::Format });
         }
         let (scale, format) = read_suffix(suffix)?;
-        let nanos = amount(whole, fraction, scale);
+        let most = if format == Format::BinarySi { LARGEST_BINARY } else { LARGEST };
+        let nanos = amount(whole, fraction, scale).min(most);
         Ok(Quantity { nanos: if text.starts_with('-') { -nanos } else { nanos }, format })
     }
 }
@@ -173,7 +179,7 @@ fn amount(whole: &str, fraction: &str, scale: Scale) -> i128 {
     let (mut value, mut dropped) = (0i128, false);
     for digit in significant.bytes() {
         // More digits than this say nothing at the scale of the largest quantity in billionths.
-        if value >= LARGEST {
+        if value >= MOST_DIGITS {
             dropped |= digit != b'0';
             exponent += 1;
         } else {
@@ -282,10 +288,12 @@ mod tests {
             ("-0.1n", "-1n"),
             ("-1.5Gi", "-1536Mi"),
             ("9223372036854775807", "9223372036854775807"),
-            ("9223372036854775808", "9223372036854775807"),
+            ("9223372036854775808", "9223372036854775808"),
+            ("10E", "10E"),
+            ("1578965235548G", "1578965235548G"),
             ("100Ei", "9223372036854775807"),
-            ("1e99", "9223372036854775807"),
-            ("-1e2147483647", "-9223372036854775807"),
+            ("1e99", "100000000000e18"),
+            ("-1e2147483647", "-100000000000e18"),
             ("1e-99", "1e-9"),
             ("00012.500", "12500m"),
         ] {
