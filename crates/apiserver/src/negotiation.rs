@@ -59,7 +59,7 @@ impl Clause<'_> {
         self.params.iter().find(|(have, _)| *have == name).map(|(_, value)| *value)
     }
 
-    fn matches(&self, media: &str) -> bool {
+    pub(crate) fn matches(&self, media: &str) -> bool {
         let of_type = |range: &str| range.strip_suffix('*').is_some_and(|prefix| media.starts_with(prefix));
         self.media == media || self.media == "*/*" || (self.media.ends_with("/*") && of_type(self.media))
     }

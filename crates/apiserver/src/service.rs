@@ -202,7 +202,7 @@ where
     let registry = cx.tenant.registry();
     let info = &cx.info;
     let Some(row) = registry.find(&info.group, &info.version, &info.resource) else {
-        let known = registry.has_group(&info.group);
+        let known = registry.has_builtin_group(&info.group);
         return Err(if known { ApiError::unknown_resource().into() } else { Failed::Plain });
     };
     // HEAD is no verb of the API, and methods that nobody knows are none either.

@@ -1,7 +1,9 @@
 //! From the body of a request to an object of a kind: parsed, its type checked, its metadata and fields
 //! brought into shape, unknown fields and duplicate keys treated as the client asked.
 
+use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{self, Map, Value};
+use allotment_machinery::object::metadata_str;
 use allotment_machinery::yaml;
 use bytes::Bytes;
 
@@ -93,6 +95,8 @@ pub(super) fn shape(row: &Row, object: &mut Map, mut complaints: Vec<String>) ->
     let mut unknown = Vec::new();
     metadata::decode(object, &mut unknown)?;
     unknown.extend(row.version().schema.decode(object)?.unknown);
+    // A field that is not known has no duplicates either.
+    complaints.retain(|complaint| !unknown.iter().any(|path| *complaint == format!("duplicate field {path:?}")));
     complaints.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
     row.version().schema.default(object);
     Ok(complaints)
@@ -114,6 +118,11 @@ fn check_type(row: &Row, object: &mut Map) -> Result<(String, String), ApiError>
     let (api_version, kind) = (row.api_version(), row.kind.kind.clone());
     let (given_version, given_kind) = (text(object, "apiVersion"), text(object, "kind"));
     let short = |api_version: &str| api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    if row.kind.custom && !given_kind.is_empty() && given_kind != kind && short(&given_version) == row.version().name {
+        let name = metadata_str(object, "name").unwrap_or_default();
+        let error = FieldError::invalid(&Path::new("kind"), &given_kind, format!("must be {kind}"));
+        return Err(ApiError::invalid(&row.kind.group, &given_kind, name, &[error]));
+    }
     if !given_kind.is_empty() && given_kind != kind {
         let message = format!(
             "{given_kind} in version {:?} cannot be handled as a {kind}: it is another kind than the path names",
@@ -121,7 +130,12 @@ fn check_type(row: &Row, object: &mut Map) -> Result<(String, String), ApiError>
         );
         return Err(ApiError::bad_request(message));
     }
-    if !given_version.is_empty() && given_version != api_version {
+    if row.kind.custom && given_kind.is_empty() {
+        let kind = &row.kind.kind;
+        let message = format!("the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing");
+        return Err(ApiError::bad_request(message));
+    }
+    if (row.kind.custom || !given_version.is_empty()) && given_version != api_version {
         let message = format!(
             "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
         );

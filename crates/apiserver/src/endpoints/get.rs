@@ -14,7 +14,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, ApiError> {
     check_revision(call).await?;
     let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
     let entry = store::get(cx, row, &key).await?;
-    Ok(Reply::Object { code: 200, body: store::in_version(row, &entry.body)? })
+    Ok(Reply::Object { code: 200, body: entry.body.clone() })
 }
 
 /// The newest state is always new enough, unless the client has seen a revision that we have not.

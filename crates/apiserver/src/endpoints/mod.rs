@@ -46,7 +46,7 @@ pub(crate) struct Call<'a> {
 
 /// What a handler answers with.
 pub(crate) enum Reply {
-    /// One object, in the stored form of the row's version.
+    /// One object, in its stored form.
     Object { code: u16, body: Bytes },
     /// A page of a collection.
     List(ListPage),

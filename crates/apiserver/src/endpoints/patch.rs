@@ -12,7 +12,7 @@ use super::update::{ATTEMPTS, Raced, replace, unshown};
 use super::{Call, Reply, create, decode};
 use crate::negotiation::{media_type, unsupported_media};
 use crate::registry::Row;
-use crate::status::{ApiError, Cause};
+use crate::status::ApiError;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -112,6 +112,11 @@ fn check_unmoved(row: &Row, object: &mut Map) -> Result<(), ApiError> {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (row.api_version(), row.kind.kind.as_str());
     let (given_version, given_kind) = (text("apiVersion"), text("kind"));
+    if given_version.is_empty() && given_kind.is_empty() {
+        object.insert("apiVersion", version);
+        object.insert("kind", kind);
+        return Ok(());
+    }
     if given_version != version || given_kind != kind {
         let message = format!(
             "a patch cannot change the type of an object: it is {version}, Kind={kind}, and would become \
@@ -148,13 +153,10 @@ fn apply_json(patch: Value, old: Map) -> Result<Value, ApiError> {
         JsonPatchDecodeError::TooMany(_) => ApiError::too_large(error),
         JsonPatchDecodeError::NotAList(_) => ApiError::bad_request(error.to_string()),
     })?;
-    patch.apply(Value::Object(old)).map_err(|error| {
-        // Kubernetes tells no more than that; which operation failed, and why, helps whoever wrote it.
+    // Kubernetes does not tell which operation failed; clients compare the text.
+    patch.apply(Value::Object(old)).map_err(|_| {
         let message = "the server rejected our request due to an error in our request";
-        let mut refused = ApiError::new(422, "Invalid", message).with_details();
-        let cause = Cause { message: error.to_string(), ..Cause::default() };
-        refused.details.get_or_insert_default().causes.push(cause);
-        refused
+        ApiError::new(422, "Invalid", message).with_details()
     })
 }
 

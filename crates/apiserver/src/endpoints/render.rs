@@ -103,6 +103,7 @@ fn wrong_form(call: &Call<'_>, list: bool) -> ApiError {
 
 fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
     let Call { row, accept, .. } = *call;
+    let body = &store::in_version(row, body)?;
     match accept.form {
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
             let prefix = type_prefix(&row.api_version(), &row.kind.kind);
@@ -124,7 +125,7 @@ fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
 
 fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
     let Call { row, accept, .. } = *call;
-    let metadata = list_metadata(row, page);
+    let metadata = list_metadata(row, accept, page);
     let bodies = page.entries.iter().map(|entry| store::in_version(row, &entry.body));
     match accept.form {
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
@@ -155,11 +156,11 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
     }
 }
 
-fn list_metadata(row: &Row, page: &ListPage) -> Value {
+fn list_metadata(row: &Row, accept: Accept, page: &ListPage) -> Value {
     let mut metadata = Map::new();
     metadata.insert("resourceVersion", page.revision.to_string());
-    // Lists of custom kinds always have the member, as in Kubernetes.
-    if row.kind.custom || !page.continue_token.is_empty() {
+    // Lists of custom kinds always have the member, as in Kubernetes, but not as tables.
+    if (row.kind.custom && accept.form == Form::Whole) || !page.continue_token.is_empty() {
         metadata.insert("continue", page.continue_token.as_str());
     }
     if let Some(remaining) = page.remaining.and_then(|count| i64::try_from(count).ok()) {

@@ -26,6 +26,7 @@ async fn get(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
     let key = store::key(call.cx, call.row, &call.object_namespace(), &call.cx.info.name);
     let entry = store::get(call.cx, call.row, &key).await?;
     let object = store::object_of(call.row, &entry.body)?;
+    check_present(scale, &object)?;
     Ok(Reply::Value { code: 200, value: scale_of(scale, &object) })
 }
 
@@ -49,6 +50,14 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
         }
     }
     Err(ApiError::conflict(about(row, &key.name), "the object keeps changing; please try again"))
+}
+
+/// A custom object that has no number yet has no scale that could be shown.
+fn check_present(scale: &Scale, object: &Map) -> Result<(), ApiError> {
+    let path = &scale.spec_replicas;
+    let whole = Value::Object(object.clone());
+    let found = path.parse::<JsonPath>().is_ok_and(|path| path.first(&whole).is_some());
+    if found { Ok(()) } else { Err(ApiError::internal(format!("the spec replicas field {path:?} does not exist"))) }
 }
 
 fn number_at(path: &str, object: &Value) -> i64 {
@@ -110,6 +119,10 @@ fn wanted(call: &Call<'_>, scale: &Scale, object: &Map) -> Result<Wanted, ApiErr
     } else {
         body
     };
+    let kind = body.get("kind").and_then(Value::as_str).unwrap_or("Scale");
+    if kind != "Scale" {
+        return Err(ApiError::bad_request(format!("the body is no Scale but of kind {kind:?}")));
+    }
     let name = body.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
     if !name.is_empty() && name != call.cx.info.name {
         let path = &call.cx.info.name;

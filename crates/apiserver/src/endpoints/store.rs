@@ -143,9 +143,16 @@ pub(super) fn object_of(row: &Row, body: &[u8]) -> Result<Map, ApiError> {
 
 /// An object of the row's version as it is stored.
 pub(super) fn encode(row: &Row, object: &Map) -> Result<Encoded, ApiError> {
-    let encoded = if row.kind.strategy.stores_other_form() {
+    let storage = row.kind.versions.iter().find(|version| version.storage);
+    let other_version = storage.filter(|version| version.name != row.version().name);
+    let encoded = if row.kind.strategy.stores_other_form() || other_version.is_some() {
         let mut stored = object.clone();
         row.kind.strategy.to_stored(&mut stored);
+        if let Some(version) = other_version {
+            // What the version that is stored does not know is lost, as in Kubernetes.
+            let decoded = version.schema.decode(&mut stored);
+            decoded.map_err(|error| ApiError::bad_request(error.message))?;
+        }
         Encoded::of(&stored)
     } else {
         Encoded::of(object)

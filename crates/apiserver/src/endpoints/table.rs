@@ -34,10 +34,10 @@ pub(super) fn cells(row: &Row, object: &Map, now: Timestamp) -> Vec<Value> {
     if let Some(cells) = row.kind.strategy.cells(object, now) {
         return cells;
     }
-    row.version().columns.iter().map(|column| cell(column, object, now)).collect()
+    row.version().columns.iter().map(|column| cell(column, row.kind.custom, object, now)).collect()
 }
 
-fn cell(column: &Column, object: &Map, now: Timestamp) -> Value {
+fn cell(column: &Column, custom: bool, object: &Map, now: Timestamp) -> Value {
     if column.format == "name" && column.json_path == ".metadata.name" {
         return Value::from(metadata_str(object, "name").unwrap_or_default());
     }
@@ -50,6 +50,8 @@ fn cell(column: &Column, object: &Map, now: Timestamp) -> Value {
         ("number", [Value::Number(number)]) => Value::Number(number.clone()),
         ("boolean", [Value::Bool(value)]) => Value::Bool(*value),
         ("integer" | "number" | "boolean", _) => Value::Null,
+        // Built-in kinds show times as they are.
+        ("date", [Value::String(text)]) if !custom => Value::from(text.as_str()),
         ("date", [value]) => Value::from(since(Some(value), now).unwrap_or_else(|| "<invalid>".to_owned())),
         ("date", _) => Value::Null,
         (_, [Value::String(text)]) => Value::from(text.as_str()),

@@ -73,6 +73,11 @@ impl Registry {
         self.custom.values().flat_map(BTreeMap::values)
     }
 
+    /// Whether `group` has built-in kinds.
+    pub fn has_builtin_group(&self, group: &str) -> bool {
+        self.builtin.contains_key(group)
+    }
+
     /// Whether any kind of `group` is served.
     pub fn has_group(&self, group: &str) -> bool {
         self.kinds().any(|kind| kind.group == group && kind.versions.iter().any(|version| version.served))
