@@ -1,0 +1,110 @@
+//! The data folder: found again, and left alone when it is not ours to use.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use allotment_api::requests::ClusterRequestGrant;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+
+use crate::harness::{Folder, Up, allot, client, client_of, make_namespace, run};
+
+/// Every file below a folder with its content.
+fn content(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.insert(path.display().to_string(), std::fs::read(&path).expect("a file"));
+            }
+        }
+    }
+    found
+}
+
+fn up(folder: &Folder, data: &Path, listen: &str) -> (Option<i32>, String) {
+    let output = allot(folder).args(["up", "--listen", listen, "--data-dir"]).arg(data).output().expect("it runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[tokio::test]
+async fn after_kill_9_everything_is_found_again_at_the_same_address() {
+    let folder = Folder::new();
+    let first = Up::start(&folder).await;
+    let kubeconfig = std::fs::read_to_string(folder.kubeconfig()).expect("a kubeconfig");
+    let mode = std::fs::metadata(folder.kubeconfig()).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    make_namespace(&client(&folder.kubeconfig()).await, "n").await;
+    assert!(run(&folder, &["request", "r", "-n", "n", "--purpose", "mcp", "--wait"]).status.success());
+    first.kill();
+
+    let second = Up::start(&folder).await;
+    let admin = client_of(&kubeconfig).await;
+    let grants = Api::<ClusterRequestGrant>::namespaced(admin.clone(), "n");
+    let grant = grants.get("r").await.expect("the grant survived");
+    assert!(run(&folder, &["request", "r", "-n", "n", "--purpose", "mcp", "--wait"]).status.success());
+    assert_eq!(grants.get("r").await.expect("it stays").uid(), grant.uid());
+    let namespaces =
+        Api::<Namespace>::all(admin).list(&ListParams::default()).await.expect("the first kubeconfig works");
+    assert!(namespaces.items.iter().any(|namespace| namespace.name_any() == "n"));
+    let status = second.interrupt().await;
+    assert!(status.success(), "Ctrl-C ended it with {status}");
+}
+
+#[tokio::test]
+async fn a_folder_in_use_is_refused() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let (code, says) = up(&folder, &folder.data(), "127.0.0.1:0");
+    assert_eq!(code, Some(10), "{says}");
+    assert_eq!(says.lines().count(), 1, "{says}");
+    assert!(says.contains("in use"), "{says}");
+}
+
+#[tokio::test]
+async fn a_foreign_folder_is_left_as_it_was() {
+    let folder = Folder::new();
+    let foreign = folder.0.join("photos");
+    std::fs::create_dir(&foreign).expect("a folder");
+    std::fs::write(foreign.join("cat.jpg"), "meow").expect("a file");
+    let before = content(&foreign);
+    let (code, says) = up(&folder, &foreign, "127.0.0.1:0");
+    assert_eq!(code, Some(11), "{says}");
+    assert_eq!(says.lines().count(), 1, "{says}");
+    assert!(says.contains("cat.jpg"), "{says}");
+    assert_eq!(content(&foreign), before);
+}
+
+#[tokio::test]
+async fn a_taken_address_leaves_a_new_folder_unmade() {
+    let folder = Folder::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (code, says) = up(&folder, &folder.data(), &address);
+    assert_eq!(code, Some(13), "{says}");
+    assert_eq!(says.lines().count(), 1, "{says}");
+    assert!(says.contains(&address), "{says}");
+    assert!(!folder.data().exists(), "the folder was made");
+}
+
+#[tokio::test]
+async fn a_folder_of_a_newer_version_is_left_as_it_was() {
+    let folder = Folder::new();
+    Up::start(&folder).await.interrupt().await;
+    let format = folder.data().join("store").join("FORMAT");
+    let text = std::fs::read_to_string(&format).expect("the store says its format");
+    let newer = text.replace('1', "999");
+    assert_ne!(text, newer, "the format is not 1 any more; write what a newer one would");
+    std::fs::write(&format, newer).expect("it can be written");
+    let before = content(&folder.data());
+    let (code, says) = up(&folder, &folder.data(), "127.0.0.1:0");
+    assert_eq!(code, Some(12), "{says}");
+    assert_eq!(says.lines().count(), 1, "{says}");
+    assert_eq!(content(&folder.data()), before);
+}

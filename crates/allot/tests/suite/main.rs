@@ -1,0 +1,6 @@
+//! The command as users run it: `allot up` as a process, clients over TLS.
+
+mod access;
+mod folder;
+mod harness;
+mod requests;
