@@ -57,13 +57,14 @@ pub(super) async fn open(files: Arc<dyn Files>, options: Options) -> Result<(Ope
     let known = recover::recognise(&*files).await?;
     lock(&*files).await?;
     // Whoever held the lock until now may just have made the folder.
-    if !known && !recover::recognise(&*files).await? {
+    let new = !known && !recover::recognise(&*files).await?;
+    if new {
         let made = make(&*files).await;
         made.map_err(|source| OpenError::Io { action: "write to", path: files.path(""), source })?;
     }
     let recovered = recover::load(&*files, options.history).await?;
     let path = files.path(&recovered.log);
-    let mended = mend(&*files, &recovered).await;
+    let mended = mend(&*files, &recovered, new).await;
     let (log, len) = mended.map_err(|source| OpenError::Io { action: "mend", path, source })?;
     let Recovered { state, log: name, snapshot_len, report, .. } = recovered;
     let templates = state.seeds.keys().cloned().collect();
@@ -94,14 +95,19 @@ async fn write_header(log: &mut dyn FileWriter, first: u64) -> std::io::Result<(
     log.sync().await
 }
 
-async fn mend(files: &dyn Files, recovered: &Recovered) -> std::io::Result<(Box<dyn FileWriter>, u64)> {
+async fn mend(files: &dyn Files, recovered: &Recovered, new: bool) -> std::io::Result<(Box<dyn FileWriter>, u64)> {
     // A process that ended between a rename and its sync leaves names that are not durable yet.
-    files.sync_folder().await?;
+    if !new {
+        files.sync_folder().await?;
+    }
     for name in &recovered.obsolete {
         files.remove(name).await?;
     }
     let mut log = files.append(&recovered.log).await?;
     let mut len = recovered.log_len;
+    if new {
+        return Ok((log, len));
+    }
     if recovered.report.segments.last().is_some_and(|segment| segment.torn > 0) {
         log.truncate(len).await?;
     }
