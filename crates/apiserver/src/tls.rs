@@ -175,7 +175,7 @@ impl ClientCertVerifier for PossessionVerifier {
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         if intermediates.len() >= MAX_CHAIN {
-            return Err(rustls::Error::InvalidCertificate(rustls::CertificateError::UnhandledCriticalExtension));
+            return Err(rustls::Error::General("the client sent too many certificates".to_owned()));
         }
         ParsedCertificate::try_from(end_entity)?;
         Ok(ClientCertVerified::assertion())
