@@ -120,11 +120,11 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     if dry_run {
         return match store::find(cx, &key).await? {
             Some(current) => Err(Taken::Yes(already_exists(row, name, Some(&current.body)))),
-            None => Ok(store::in_version(row, &without_revision(encoded))?),
+            None => Ok(without_revision(encoded)),
         };
     }
     match store::put(cx, key, Expect::Absent, encoded).await {
-        Ok(entry) => Ok(store::in_version(row, &entry.body)?),
+        Ok(entry) => Ok(entry.body.clone()),
         Err(Refused::Conflict(current)) => {
             Err(Taken::Yes(already_exists(row, name, current.as_ref().map(|entry| &*entry.body))))
         }

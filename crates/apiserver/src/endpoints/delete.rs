@@ -163,20 +163,16 @@ async fn attempt(
         let last = if options.dry_run { None } else { store::delete(cx, key, current.revision).await? };
         // Its last state, at the revision of the deletion.
         let body = last.map_or_else(|| current.body.clone(), |entry| entry.body.clone());
-        return Ok(Deleted::Gone { uid, body: in_version(row, &body)? });
+        return Ok(Deleted::Gone { uid, body });
     }
     begin_deletion(cx, row, &mut object);
     let encoded = store::encode(row, &object).map_err(Refused::Failed)?;
     let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
     if options.dry_run || unchanged == current.body {
-        return Ok(Deleted::Marked { body: in_version(row, &unchanged)? });
+        return Ok(Deleted::Marked { body: unchanged });
     }
     let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await?;
-    Ok(Deleted::Marked { body: in_version(row, &entry.body)? })
-}
-
-fn in_version(row: &Row, body: &Bytes) -> Result<Bytes, Refused> {
-    store::in_version(row, body).map_err(Refused::Failed)
+    Ok(Deleted::Marked { body: entry.body.clone() })
 }
 
 /// The finalizers by which the garbage collector is asked to treat dependents as wished.

@@ -242,7 +242,7 @@ async fn write(cx: &Context, row: &Row, current: &Entry, object: Map, dry_run: b
     let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
     let emptied = is_emptied(row, &object);
     if dry_run || (unchanged == current.body && !emptied) {
-        return Ok(store::in_version(row, &unchanged)?);
+        return Ok(unchanged);
     }
     let key = current.key(&cx.tenant.tenant);
     let written = if emptied {
@@ -253,11 +253,10 @@ async fn write(cx: &Context, row: &Row, current: &Entry, object: Map, dry_run: b
         let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await;
         entry.map(|entry| entry.body.clone())
     };
-    let body = written.map_err(|refused| match refused {
+    written.map_err(|refused| match refused {
         Refused::Conflict(_) => Raced::Again,
         Refused::Failed(error) => Raced::Failed(error),
-    })?;
-    Ok(store::in_version(row, &body)?)
+    })
 }
 
 /// A value as an error shows it, without what it holds.
