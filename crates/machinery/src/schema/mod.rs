@@ -28,6 +28,9 @@ mod structural;
 mod trail;
 mod validate;
 
+#[cfg(test)]
+mod tests;
+
 pub use default::apply_defaults;
 pub use embedded::check_embedded_metadata;
 pub use intern::Interner;

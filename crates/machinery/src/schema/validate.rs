@@ -161,13 +161,18 @@ impl Walk<'_> {
         if value.is_null() && !schema.nullable && schema.shape != Shape::Any {
             return;
         }
+        if let Value::Number(number) = value
+            && let Some(error) = self.out_of_range(schema, number, name)
+        {
+            outcome.push(error);
+        }
         let Some(rules) = schema.rules() else { return };
         if !rules.one_of_values.is_empty() && !(value.is_null() && schema.nullable) {
             self.enumeration(rules, value, name, outcome);
         }
         match value {
             Value::String(text) => self.text(schema, rules, text, name, outcome),
-            Value::Number(number) => self.number(schema, rules, number, name, outcome),
+            Value::Number(number) => self.number(rules, number, name, outcome),
             Value::Array(items) => self.item_count(rules, items.len(), name, outcome),
             _ => {}
         }
@@ -242,11 +247,8 @@ impl Walk<'_> {
         }
     }
 
-    fn number(&mut self, schema: &Schema, rules: &ValueRules, number: &Number, name: Trail<'_>, outcome: &mut Outcome) {
+    fn number(&self, rules: &ValueRules, number: &Number, name: Trail<'_>, outcome: &mut Outcome) {
         outcome.checks += 1;
-        if let Some(error) = self.out_of_range(schema, number, name) {
-            outcome.push(error);
-        }
         let shown = Value::Number(number.clone());
         let mut complain = |detail: String| outcome.push(self.invalid(name, &shown, &detail));
         if let Some(step) = &rules.multiple_of
@@ -303,9 +305,10 @@ impl Walk<'_> {
         outcome: &mut Outcome,
     ) {
         let Some(of_items) = &schema.items else { return };
+        let unchanged = old == Some(items);
         let old = old.map(|old| Correlated::new(&schema.list_type, old));
         for (index, item) in items.iter().enumerate() {
-            let old = old.as_ref().and_then(|old| old.find(item));
+            let old = if unchanged { Some(item) } else { old.as_ref().and_then(|old| old.find(item)) };
             self.value(of_items.get(), item, old, Trail::Index(&name, index), outcome);
         }
     }
