@@ -33,6 +33,16 @@ pub(crate) struct Identity {
     pub(crate) service_account_key: PrivateKey,
 }
 
+/// How long before its making a certificate begins to hold.
+const BACKDATE_SECS: i64 = 300;
+
+impl Identity {
+    /// When it was made: the one moment of a folder's beginning that stays known.
+    pub(crate) fn created(&self) -> anyhow::Result<jiff::Timestamp> {
+        Ok(jiff::Timestamp::from_second(self.authority.certificate().not_before() + BACKDATE_SECS)?)
+    }
+}
+
 impl DataFolder {
     /// Looks at the folder without touching it. One that is absent or empty is fine; one that holds
     /// something else is refused.

@@ -14,8 +14,8 @@ use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const PROVIDER: &str = include_str!("../../manifests/provider.yaml");
-const PURPOSES: &str = include_str!("../../manifests/purposes.yaml");
+const PROVIDER: &str = include_str!("../../../../examples/provider.yaml");
+const PURPOSES: &str = include_str!("../../../../examples/purposes.yaml");
 /// Says that the landscape was made: what its owner deletes from it stays deleted.
 const MADE: &str = "landscape-made";
 const MANAGER: &str = "allot-up";

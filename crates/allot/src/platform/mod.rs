@@ -25,7 +25,6 @@ use allotment_controllers::{Settings, start};
 use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, Leaf, LeafUsage, RandomKeys, SubjectName};
 use allotment_store::{Embedded, OpenError, Tenant};
 use anyhow::Context as _;
-use jiff::Timestamp;
 
 use crate::exit::{Code, Failure};
 use admission::{CONTROLLERS, OurKinds};
@@ -92,7 +91,7 @@ impl Platform {
             admission: vec![admission.clone()],
             readiness: vec![readiness.clone()],
         });
-        let created = Timestamp::from_second(identity.authority.certificate().not_before())?;
+        let created = identity.created()?;
         let template = Arc::new(bootstrap_template(created));
         let platform = TenantConfig {
             tenant: Tenant::platform(),

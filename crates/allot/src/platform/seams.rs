@@ -11,7 +11,6 @@ use jiff::Timestamp;
 pub(crate) struct WallClock;
 
 impl Clock for WallClock {
-    #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

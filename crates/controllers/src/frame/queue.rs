@@ -16,11 +16,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The first wait after a failure. Most failures are lost races, gone by the next look.
-const FIRST_RETRY: Duration = Duration::from_millis(5);
+const FIRST_RETRY: Duration = Duration::from_millis(1);
 /// The longest wait between two tries: what is broken for hours is looked at once in half a minute.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// Failures beyond this do not lengthen the wait any more.
-const MOST_DOUBLINGS: u32 = 13;
+const MOST_DOUBLINGS: u32 = 15;
 
 /// A queue of keys.
 #[derive(Debug)]
