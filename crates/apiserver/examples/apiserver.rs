@@ -136,7 +136,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .await?;
 
     write_files(&flags, &url, &authority.certificate().to_pem())?;
-    eprintln!("serving {url}, files in {}", flags.dir.display());
+    #[expect(clippy::print_stderr, reason = "an example tells where it serves")]
+    {
+        eprintln!("serving {url}, files in {}", flags.dir.display());
+    }
     let stop = CancellationToken::new();
     let interrupted = stop.clone();
     let serving = listener::serve(socket, tls, ApiService::new(server.clone()), stop);

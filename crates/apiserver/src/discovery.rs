@@ -53,7 +53,7 @@ fn groups(registry: &Registry) -> Groups<'_> {
         }
     }
     for versions in groups.values_mut() {
-        versions.sort_by(|left, right| priority(right.0).cmp(&priority(left.0)));
+        versions.sort_by_key(|(name, _)| std::cmp::Reverse(priority(name)));
         for (_, kinds) in versions {
             kinds.sort_by(|left, right| left.0.plural.cmp(&right.0.plural));
         }

@@ -95,7 +95,7 @@ impl Strategy for NewEvent {
         *object = to_core(object);
     }
 
-    fn from_stored(&self, object: &mut Map) {
+    fn to_shown(&self, object: &mut Map) {
         *object = from_core(object);
     }
 }

@@ -189,10 +189,10 @@ fn set_finalizers(object: &mut Map, propagation: Option<Propagation>) {
     let ours = |value: &Value| matches!(value.as_str(), Some(FINALIZER_FOREGROUND | FINALIZER_ORPHAN));
     let mut finalizers: Vec<Value> =
         have.iter().filter(|value| !ours(value) || value.as_str() == wanted).cloned().collect();
-    if let Some(wanted) = wanted {
-        if !finalizers.iter().any(|value| value.as_str() == Some(wanted)) {
-            finalizers.push(Value::from(wanted));
-        }
+    if let Some(wanted) = wanted
+        && !finalizers.iter().any(|value| value.as_str() == Some(wanted))
+    {
+        finalizers.push(Value::from(wanted));
     }
     if finalizers.is_empty() {
         metadata.remove("finalizers");

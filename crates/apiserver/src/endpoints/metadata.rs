@@ -92,8 +92,8 @@ fn decode_member(name: &str, kind: Type, value: &mut Value, unknown: &mut Vec<St
         (Type::TextMap, Value::Object(map)) => map.iter_mut().try_for_each(|(_, item)| decode_text(item, name)),
         (Type::TextMap, _) => Err(wrong("map[string]string")),
         (Type::Owners, Value::Array(items)) => {
-            let owners = items.iter_mut().enumerate();
-            owners.map(|(index, owner)| decode_owner(index, owner, unknown)).collect()
+            let mut owners = items.iter_mut().enumerate();
+            owners.try_for_each(|(index, owner)| decode_owner(index, owner, unknown))
         }
         (Type::Owners, _) => Err(wrong("[]v1.OwnerReference")),
         (Type::ManagedFields, _) => Err(wrong("[]v1.ManagedFieldsEntry")),

@@ -133,7 +133,7 @@ pub(super) fn object_of(row: &Row, body: &[u8]) -> Result<Map, ApiError> {
         return Err(ApiError::internal("a stored object cannot be read"));
     };
     if needs_work(row) {
-        row.kind.strategy.from_stored(&mut object);
+        row.kind.strategy.to_shown(&mut object);
         row.version().schema.default(&mut object);
     }
     object.insert("apiVersion", row.api_version());

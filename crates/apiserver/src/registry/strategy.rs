@@ -80,7 +80,7 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     }
 
     /// Whether objects are stored in another form than this kind's own; then [`Strategy::to_stored`] and
-    /// [`Strategy::from_stored`] turn one into the other. All other hooks see the kind's own form.
+    /// [`Strategy::to_shown`] turn one into the other. All other hooks see the kind's own form.
     fn stores_other_form(&self) -> bool {
         false
     }
@@ -89,7 +89,7 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     fn to_stored(&self, _object: &mut Map) {}
 
     /// From the stored form to this kind's.
-    fn from_stored(&self, _object: &mut Map) {}
+    fn to_shown(&self, _object: &mut Map) {}
 
     /// Why the object must not be deleted by anyone: 403 with this text.
     fn refuses_deletion(&self, _object: &Map) -> Option<String> {

@@ -56,10 +56,7 @@ impl ApiServer {
 
     /// Follows the store until the server stops.
     pub(super) async fn follow(self) {
-        let mut from = match self.store().revision().await {
-            Ok(revision) => revision,
-            Err(_) => Revision::default(),
-        };
+        let mut from = self.store().revision().await.unwrap_or_default();
         while !self.stopping().is_cancelled() {
             if let Err(error) = self.follow_from(&mut from).await {
                 tracing::warn!(%error, "following the store began anew");
