@@ -10,7 +10,6 @@ says 'cluster.openmcp.cloud/v1alpha1' k api-versions
 says 'Server Version: v1.' k version
 is 'ok' k get --raw /livez
 says 'readyz check passed' k get --raw '/readyz?verbose'
-says 'is running at' k cluster-info
 
 # Namespaces come with what every namespace has.
 says 'namespace/team created' k create namespace team

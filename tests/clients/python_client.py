@@ -59,7 +59,7 @@ try:
     requests.create(namespace="py", body={**body, "metadata": {"name": "bad"}, "spec": {"purposes": []}})
     raise AssertionError("a request without purposes was accepted")
 except client.exceptions.ApiException as error:
-    assert error.status == 422 and "spec.purposes" in error.body, error
+    assert error.status == 422 and "spec.purposes" in str(error.body), error
 requests.delete(name="r", namespace="py")
 core.delete_namespace("py")
 print("python: all checks passed")
