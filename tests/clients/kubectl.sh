@@ -36,7 +36,7 @@ says 'patched' k patch cm c -n team -p '{"data":{"a":"3"}}'
 says 'patched' k patch cm c -n team --type merge -p '{"data":{"b":null}}'
 says 'patched' k patch cm c -n team --type json -p '[{"op":"add","path":"/data/x","value":"y"}]'
 is '{"a":"3","x":"y"}' k get cm c -n team -o 'jsonpath={.data}'
-refuses 'Invalid' k patch cm c -n team --type json -p '[{"op":"replace","path":"/nothing/here","value":"y"}]'
+refuses 'is invalid' k patch cm c -n team --type json -p '[{"op":"replace","path":"/nothing/here","value":"y"}]'
 says 'labeled' k label cm c -n team app=web tier=1
 says 'c' k get cm -n team -l 'app=web,tier in (1,2)'
 lacks ' c ' k get cm -n team -l 'app!=web'
