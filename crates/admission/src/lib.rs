@@ -7,6 +7,10 @@
 
 #![warn(missing_docs)]
 
+mod ownership;
 mod review;
+mod stamp;
+mod traits;
+mod validate;
 
 pub use review::{Caller, Config, Denial, Operation, Request, Reviewed, review};

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use allotment_api::names;
 use allotment_core::requests::Snapshot;
 use allotment_machinery::field::FieldError;
 use serde_json::Value;
+
+use crate::{ownership, stamp, validate};
 
 /// What is done to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +86,43 @@ pub enum Denial {
 
 /// Reviews a write. `snapshot` is what the scheduler sees, for warnings that need other objects;
 /// without one these are left out.
-pub fn review(_config: &Config, _snapshot: Option<&Snapshot>, _request: &Request<'_>) -> Result<Reviewed, Denial> {
-    Ok(Reviewed::default())
+pub fn review(config: &Config, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Reviewed, Denial> {
+    if !matches!(request.group, names::GROUP | names::LOCAL_GROUP) || request.operation == Operation::Delete {
+        return Ok(Reviewed::default());
+    }
+    let platform = config.is_platform(request.caller);
+    if !platform {
+        ownership::check(request)?;
+    }
+    if !request.subresource.is_empty() || request.object["metadata"].get("deletionTimestamp").is_some() {
+        return Ok(Reviewed::default());
+    }
+    let mut object = request.object.clone();
+    if request.kind == "AccessRequest" {
+        stamp::requested_by(request, platform, &mut object)?;
+    }
+    // What was stored once is not judged again: rules that came later must not lock its owner out.
+    let unchanged = request.operation == Operation::Update && object["spec"] == request.old_object["spec"];
+    let mut found = Found::default();
+    if !unchanged {
+        validate::check(request, &object, snapshot, &mut found);
+    }
+    if !found.errors.is_empty() {
+        return Err(Denial::Invalid(found.errors));
+    }
+    let changed = object != *request.object;
+    Ok(Reviewed { object: changed.then_some(object), warnings: found.warnings })
+}
+
+/// What a review found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) errors: Vec<FieldError>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Config {
+    fn is_platform(&self, caller: &Caller) -> bool {
+        self.platform_users.contains(&caller.username) || caller.groups.iter().any(|group| group == "system:masters")
+    }
 }

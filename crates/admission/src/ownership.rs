@@ -1,0 +1,48 @@
+//! What only the platform writes: Grants, every status, and its own fields, labels and annotations.
+
+use allotment_api::names;
+use serde_json::Value;
+
+use crate::review::{Denial, Operation, Request};
+
+/// Fields of a Cluster's spec that the platform writes.
+const CLUSTER_FIELDS: [&str; 4] = ["tenants", "deletionPolicy", "idleGrace", "ceilings"];
+
+/// Refuses what a caller who is not the platform may not write.
+pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
+    let forbidden = |what: String| Err(Denial::Forbidden(format!("{what} is written by the platform only")));
+    if !request.subresource.is_empty() {
+        return forbidden(format!("{} of {}", request.subresource, request.kind));
+    }
+    if request.kind == "ClusterRequestGrant" {
+        return forbidden("ClusterRequestGrant".to_owned());
+    }
+    let (new, old) = (request.object, request.old_object);
+    if request.kind == "Cluster"
+        && let Some(field) =
+            CLUSTER_FIELDS.iter().find(|field| absent(&new["spec"][**field]) != absent(&old["spec"][**field]))
+    {
+        return forbidden(format!("spec.{field}"));
+    }
+    for place in ["annotations", "labels"] {
+        let (have, had) = (&new["metadata"][place], &old["metadata"][place]);
+        let keys = [have, had].into_iter().filter_map(Value::as_object).flat_map(|map| map.keys());
+        let ours = |key: &&String| key.starts_with(names::PLATFORM_PREFIX) && *key != names::FORCE_DELETE;
+        if let Some(key) = keys.filter(ours).find(|key| have[key.as_str()] != had[key.as_str()]) {
+            return forbidden(format!("metadata.{place}[{key}]"));
+        }
+    }
+    let finalizers = |object: &Value| -> Vec<String> {
+        let list = object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        list.filter(|name| name.starts_with(names::PLATFORM_PREFIX)).map(str::to_owned).collect()
+    };
+    if request.operation == Operation::Update && finalizers(new) != finalizers(old) {
+        return forbidden(format!("metadata.finalizers of {}", names::GROUP));
+    }
+    Ok(())
+}
+
+/// An empty list is the same as none.
+fn absent(value: &Value) -> Option<&Value> {
+    (!value.is_null() && value.as_array().is_none_or(|list| !list.is_empty())).then_some(value)
+}

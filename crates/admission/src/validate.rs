@@ -1,0 +1,253 @@
+//! Every field of our kinds, checked before it is stored.
+
+use std::collections::BTreeSet;
+
+use allotment_api::requests::{
+    AccessPolicySpec, AccessRequestSpec, ClusterProviderSpec, ClusterRequest, ClusterRequestSpec, ClusterSpec,
+    Permission, PurposeSpec, TraitEquivalenceSpec,
+};
+use allotment_core::requests::{Placement, Snapshot, Version, is_well_formed};
+use allotment_machinery::duration::Duration;
+use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::names;
+use k8s_openapi::jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::review::{Found, Operation, Request};
+use crate::traits;
+
+/// Checks the object as it is to be stored.
+pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Snapshot>, found: &mut Found) {
+    match request.kind {
+        "ClusterProvider" => with(object, found, provider),
+        "Cluster" => with(object, found, cluster),
+        "Purpose" => with(object, found, |spec, found| purpose(spec, snapshot, found)),
+        "ClusterRequest" => with(object, found, |spec, found| cluster_request(request, object, spec, snapshot, found)),
+        "ClusterRequestGrant" if request.operation == Operation::Update => {
+            found.errors.push(FieldError::forbidden(&Path::new("spec"), "is written once and never changes"));
+        }
+        "AccessRequest" => with(object, found, access_request),
+        "AccessPolicy" => with(object, found, access_policy),
+        "TraitEquivalence" => with(object, found, equivalence),
+        _ => {}
+    }
+}
+
+fn spec() -> Path {
+    Path::new("spec")
+}
+
+fn with<T: DeserializeOwned>(object: &Value, found: &mut Found, check: impl FnOnce(&T, &mut Found)) {
+    match serde_json::from_value::<T>(object["spec"].clone()) {
+        Ok(spec) => check(&spec, found),
+        Err(error) => {
+            let shown = allotment_machinery::field::ShownValue::raw("object");
+            found.errors.push(FieldError::invalid(&spec(), shown, error.to_string()));
+        }
+    }
+}
+
+fn provider(provider: &ClusterProviderSpec, found: &mut Found) {
+    if provider.package.trim().is_empty() {
+        found.errors.push(FieldError::required(&spec().child("package"), "builtin:<name>, an image, or a path"));
+    }
+}
+
+fn unique_names(items: &[String], path: &Path, found: &mut Found) {
+    let mut seen = BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        if item.is_empty() {
+            found.errors.push(FieldError::required(&path.index(index), ""));
+        } else if !seen.insert(item) {
+            found.errors.push(FieldError::duplicate(&path.index(index), item));
+        }
+    }
+}
+
+fn version(text: Option<&str>, path: &Path, found: &mut Found) -> Option<Version> {
+    let text = text.filter(|text| !text.is_empty())?;
+    let parsed = Version::parse(text).filter(|version| version.components() <= 3);
+    if parsed.is_none() {
+        let detail = "must be up to three numbers with dots between, such as 1, 1.30 or 1.30.2";
+        found.errors.push(FieldError::invalid(path, text, detail));
+    }
+    parsed
+}
+
+fn duration(text: Option<&str>, path: &Path, positive: bool, found: &mut Found) {
+    let Some(text) = text else { return };
+    match text.parse::<Duration>() {
+        Err(error) => found.errors.push(FieldError::invalid(path, text, error.to_string())),
+        Ok(length) if length.is_negative() || (positive && length.as_nanos() == 0) => {
+            let detail = if positive { "must be greater than 0" } else { "must not be negative" };
+            found.errors.push(FieldError::invalid(path, text, detail));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn namespace(text: Option<&str>, path: &Path, found: &mut Found) {
+    let Some(text) = text else { return };
+    let faults = names::dns1123_label(text);
+    found.errors.extend(faults.into_iter().map(|fault| FieldError::invalid(path, text, fault.to_string())));
+}
+
+fn cluster(cluster: &ClusterSpec, found: &mut Found) {
+    for (field, text) in
+        [("name", &cluster.cluster_provider_ref.name), ("profile", &cluster.cluster_provider_ref.profile)]
+    {
+        if text.is_empty() {
+            found.errors.push(FieldError::required(&spec().child("clusterProviderRef").child(field), ""));
+        }
+    }
+    version(cluster.kubernetes.version.as_deref(), &spec().child("kubernetes").child("version"), found);
+    unique_names(&cluster.purposes, &spec().child("purposes"), found);
+    duration(cluster.idle_grace.as_deref(), &spec().child("idleGrace"), false, found);
+}
+
+fn purpose(purpose: &PurposeSpec, snapshot: Option<&Snapshot>, found: &mut Found) {
+    traits::check(&purpose.traits, &spec().child("traits"), false, snapshot, found);
+    for (field, value, least) in [("maxTenants", purpose.max_tenants, 1), ("maxClusters", purpose.max_clusters, 0)] {
+        if let Some(value) = value.filter(|value| *value < least) {
+            let detail = format!("must be greater than or equal to {least}");
+            found.errors.push(FieldError::invalid(&spec().child(field), i64::from(value), detail));
+        }
+    }
+    if let Some(warm) = purpose.warm.filter(|warm| *warm != 0) {
+        let detail = "spare Clusters are not kept yet; leave it out";
+        found.errors.push(FieldError::invalid(&spec().child("warm"), i64::from(warm), detail));
+    }
+    unique_names(&purpose.profiles, &spec().child("profiles"), found);
+    namespace(purpose.namespace.as_deref(), &spec().child("namespace"), found);
+    duration(purpose.idle_grace.as_deref(), &spec().child("idleGrace"), false, found);
+    if purpose.dedicated != Some(true) && purpose.permission_ceiling.is_none() {
+        let text = "spec.permissionCeiling is unset: tenants of a shared Cluster may be granted whatever they ask for";
+        found.warnings.push(text.to_owned());
+    }
+}
+
+fn cluster_request(
+    request: &Request<'_>,
+    object: &Value,
+    wanted: &ClusterRequestSpec,
+    snapshot: Option<&Snapshot>,
+    found: &mut Found,
+) {
+    if wanted.purposes.is_empty() {
+        found.errors.push(FieldError::required(&spec().child("purposes"), "at least one"));
+    }
+    unique_names(&wanted.purposes, &spec().child("purposes"), found);
+    traits::check(&wanted.traits, &spec().child("traits"), true, snapshot, found);
+    let text = wanted.kubernetes.as_ref().and_then(|wanted| wanted.version.as_deref());
+    let parsed = version(text, &spec().child("kubernetes").child("version"), found);
+    if let Some(prefix) = wanted.prefix.as_deref().filter(|prefix| !prefix.is_empty() && !is_well_formed(prefix)) {
+        let detail = "must be a lowercase letter, then at most 18 lowercase letters and digits, then one hyphen";
+        found.errors.push(FieldError::invalid(&spec().child("prefix"), prefix, detail));
+    }
+    if request.old_object["status"]["status"] == "Granted" {
+        found
+            .warnings
+            .push("the request is granted already: a change of its spec changes neither Grant nor Cluster".to_owned());
+    }
+    let Some(snapshot) = snapshot.filter(|_| found.errors.is_empty()) else { return };
+    if let (Some(text), Some(parsed)) = (text, parsed)
+        && parsed.is_full()
+        && snapshot.offers_deprecated(&parsed)
+    {
+        found.warnings.push(format!("spec.kubernetes.version: {text} is deprecated"));
+    }
+    let Ok(mut asked) = serde_json::from_value::<ClusterRequest>(object.clone()) else { return };
+    asked.metadata.namespace = Some(request.namespace.to_owned());
+    let resolved = snapshot.resolve(&asked);
+    if let Ok(aggregated) = &resolved {
+        let lost = aggregated.wishes_lost.iter();
+        found.warnings.extend(lost.map(|lost| format!("spec.traits: a wish is lost: {lost}")));
+    }
+    if request.dry_run && request.operation == Operation::Create {
+        // Only how long a Cluster has been coming up depends on the time; none counts as late here.
+        let placement = match &resolved {
+            Ok(aggregated) => snapshot.place(&asked, aggregated, Timestamp::UNIX_EPOCH),
+            Err(refusal) => Placement::None(refusal.clone()),
+        };
+        found.warnings.push(match placement {
+            Placement::Existing { cluster } => format!("would be Granted on Cluster {cluster}"),
+            Placement::New { provider, profile, .. } => format!("would create a Cluster from {provider}/{profile}"),
+            Placement::None(refusal) => format!("would be {}: {}", refusal.reason.verdict(), refusal.reason),
+        });
+    }
+}
+
+fn permissions(list: &[Permission], found: &mut Found) {
+    for (index, permission) in list.iter().enumerate() {
+        let at = spec().child("permissions").index(index);
+        namespace(permission.namespace.as_deref(), &at.child("namespace"), found);
+        for (index, rule) in permission.rules.iter().enumerate() {
+            let at = at.child("rules").index(index);
+            let empty = |list: &Option<Vec<String>>| list.as_ref().is_none_or(Vec::is_empty);
+            if rule.verbs.is_empty() {
+                found.errors.push(FieldError::required(&at.child("verbs"), "verbs must contain at least one value"));
+            }
+            if !empty(&rule.non_resource_urls) {
+                if permission.namespace.is_some() {
+                    let detail = "namespaced rules cannot apply to non-resource URLs";
+                    found.errors.push(FieldError::forbidden(&at.child("nonResourceURLs"), detail));
+                } else if !empty(&rule.api_groups) || !empty(&rule.resources) || !empty(&rule.resource_names) {
+                    let detail = "rules cannot apply to both regular resources and non-resource URLs";
+                    found.errors.push(FieldError::forbidden(&at.child("nonResourceURLs"), detail));
+                }
+                continue;
+            }
+            if empty(&rule.api_groups) {
+                let detail = "resource rules must supply at least one api group";
+                found.errors.push(FieldError::required(&at.child("apiGroups"), detail));
+            }
+            if empty(&rule.resources) {
+                let detail = "resource rules must supply at least one resource";
+                found.errors.push(FieldError::required(&at.child("resources"), detail));
+            }
+        }
+    }
+}
+
+fn access_request(access: &AccessRequestSpec, found: &mut Found) {
+    match (&access.cluster_ref, &access.request_ref) {
+        (None, None) => {
+            found.errors.push(FieldError::required(&spec(), "exactly one of clusterRef and requestRef"));
+        }
+        (Some(_), Some(_)) => {
+            let detail = "may not be set together with clusterRef";
+            found.errors.push(FieldError::forbidden(&spec().child("requestRef"), detail));
+        }
+        _ => {}
+    }
+    for (field, reference) in [("clusterRef", &access.cluster_ref), ("requestRef", &access.request_ref)] {
+        let Some(reference) = reference else { continue };
+        let at = spec().child(field);
+        if reference.name.is_empty() {
+            found.errors.push(FieldError::required(&at.child("name"), ""));
+        }
+        namespace(reference.namespace.as_deref(), &at.child("namespace"), found);
+    }
+    duration(access.ttl.as_deref(), &spec().child("ttl"), true, found);
+    permissions(&access.permissions, found);
+}
+
+fn access_policy(policy: &AccessPolicySpec, found: &mut Found) {
+    for (index, peer) in policy.from.iter().enumerate() {
+        let at = spec().child("from").index(index);
+        if peer.namespace.is_some() == peer.namespace_selector.is_some() {
+            found.errors.push(FieldError::required(&at, "exactly one of namespace and namespaceSelector"));
+        }
+        namespace(peer.namespace.as_deref(), &at.child("namespace"), found);
+    }
+    permissions(&policy.permissions, found);
+    unique_names(policy.names.as_deref().unwrap_or_default(), &spec().child("names"), found);
+}
+
+fn equivalence(equivalence: &TraitEquivalenceSpec, found: &mut Found) {
+    if equivalence.traits.len() < 2 {
+        found.errors.push(FieldError::required(&spec().child("traits"), "at least two"));
+    }
+    unique_names(&equivalence.traits, &spec().child("traits"), found);
+}

@@ -1,0 +1,322 @@
+//! What is refused, stamped and warned of, field by field.
+
+use allotment_admission::{Caller, Config, Denial, Operation, Request, Reviewed, review};
+use allotment_core::requests::{Object, Snapshot};
+use serde_json::{Value, json};
+
+fn config() -> Config {
+    Config { platform_users: ["allotment".to_owned()].into() }
+}
+
+fn caller(name: &str) -> Caller {
+    Caller { username: name.to_owned(), uid: "u1".to_owned(), groups: vec!["team".to_owned()] }
+}
+
+struct Write<'a> {
+    by: &'a str,
+    kind: &'a str,
+    subresource: &'a str,
+    new: Value,
+    old: Value,
+    dry_run: bool,
+}
+
+impl<'a> Write<'a> {
+    fn create(kind: &'a str, spec: Value) -> Self {
+        let new = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
+        Write { by: "alice", kind, subresource: "", new, old: Value::Null, dry_run: false }
+    }
+
+    fn review(&self, snapshot: Option<&Snapshot>) -> Result<Reviewed, Denial> {
+        let operation = if self.old.is_null() { Operation::Create } else { Operation::Update };
+        review(
+            &config(),
+            snapshot,
+            &Request {
+                operation,
+                group: "cluster.openmcp.cloud",
+                kind: self.kind,
+                subresource: self.subresource,
+                namespace: "ns",
+                name: "x",
+                object: &self.new,
+                old_object: &self.old,
+                caller: &caller(self.by),
+                dry_run: self.dry_run,
+            },
+        )
+    }
+}
+
+#[track_caller]
+fn invalid(kind: &str, spec: Value, expect: &[&str]) {
+    match Write::create(kind, spec.clone()).review(None) {
+        Err(Denial::Invalid(errors)) => {
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect, "{spec}");
+        }
+        other => panic!("{spec}: {other:?}"),
+    }
+}
+
+fn snapshot() -> Snapshot {
+    let mut snapshot = Snapshot::new();
+    let read = |value: Value| value;
+    let provider = read(json!({"metadata": {"name": "p"}, "spec": {"package": "builtin:p"}, "status": {"ready": true,
+        "profiles": [{"name": "q", "supportedVersions": [{"version": "1.30.1", "deprecated": true}, {"version": "1.31.0"}],
+            "supportedTraits": [{"trait": "a"}]}]}}));
+    snapshot.apply(Object::Provider(Box::new(
+        serde_json::from_value(with_type(provider, "ClusterProvider")).expect("reads"),
+    )));
+    let purpose = json!({"metadata": {"name": "w"}, "spec": {"traits": [{"trait": "a", "optional": true}]}});
+    snapshot.apply(Object::Purpose(Box::new(serde_json::from_value(with_type(purpose, "Purpose")).expect("reads"))));
+    let same = json!({"metadata": {"name": "e"}, "spec": {"traits": ["a", "b"]}});
+    snapshot.apply(Object::Equivalence(Box::new(
+        serde_json::from_value(with_type(same, "TraitEquivalence")).expect("reads"),
+    )));
+    snapshot
+}
+
+fn with_type(mut object: Value, kind: &str) -> Value {
+    object["apiVersion"] = json!("cluster.openmcp.cloud/v1alpha1");
+    object["kind"] = json!(kind);
+    object
+}
+
+#[test]
+fn wrong_fields_are_named_with_the_reason() {
+    let request = |more: Value| {
+        let mut spec = json!({"purposes": ["w"]});
+        for (key, value) in more.as_object().expect("fields") {
+            spec[key] = value.clone();
+        }
+        spec
+    };
+    invalid("ClusterRequest", json!({"purposes": []}), &["spec.purposes: Required value: at least one"]);
+    invalid("ClusterRequest", json!({"purposes": ["a", "a"]}), &["spec.purposes[1]: Duplicate value: \"a\""]);
+    let prefix = "must be a lowercase letter, then at most 18 lowercase letters and digits, then one hyphen";
+    for bad in ["foo", "Foo-", "fo-o-", "-", "0ab-"] {
+        invalid(
+            "ClusterRequest",
+            request(json!({"prefix": bad})),
+            &[&format!("spec.prefix: Invalid value: \"{bad}\": {prefix}")],
+        );
+    }
+    let version = "must be up to three numbers with dots between, such as 1, 1.30 or 1.30.2";
+    for bad in ["1.30.x", "latest", "1.2.3.4"] {
+        invalid(
+            "ClusterRequest",
+            request(json!({"kubernetes": {"version": bad}})),
+            &[&format!("spec.kubernetes.version: Invalid value: \"{bad}\": {version}")],
+        );
+    }
+    let a = || json!({"trait": "a"});
+    for (entries, expect) in [
+        (json!([{"xor": [a(), a()]}]), "spec.traits[0].xor: Forbidden: can never hold"),
+        (json!([{"and": [a(), {"not": a()}]}]), "spec.traits[0].and: Forbidden: can never hold"),
+        (json!([{"or": [a(), {"trait": "a", "negated": true}]}]), "spec.traits[0].or: Forbidden: always holds"),
+        (json!([a(), {"name": "a"}]), "spec.traits[1].trait: Duplicate value: \"a\""),
+        (json!([{"or": []}]), "spec.traits[0].or: Required value: at least one entry"),
+        (
+            json!([{"trait": "a", "or": [a()]}]),
+            "spec.traits[0]: Required value: exactly one of trait, or, and, xor, not",
+        ),
+        (json!([{}]), "spec.traits[0]: Required value: exactly one of trait, or, and, xor, not"),
+        (
+            json!([{"trait": "a", "weight": 101}]),
+            "spec.traits[0].weight: Invalid value: 101: must be between 1 and 100, inclusive",
+        ),
+        (
+            json!([{"or": [a()], "negated": true}]),
+            "spec.traits[0].negated: Forbidden: only a trait may be negated; use not",
+        ),
+    ] {
+        invalid("ClusterRequest", request(json!({"traits": entries})), &[expect]);
+    }
+    let deep = (0..9).fold(a(), |inner, _| json!({"not": inner}));
+    invalid(
+        "ClusterRequest",
+        request(json!({"traits": [deep]})),
+        &["spec.traits[0]: Invalid value: expression: nested 9 deep, at most 6"],
+    );
+    let wide: Vec<Value> = (0..40).map(|index| json!({"trait": format!("t{index}")})).collect();
+    invalid(
+        "ClusterRequest",
+        request(json!({"traits": [{"or": wide}]})),
+        &["spec.traits[0]: Invalid value: expression: 40 leaves, at most 32"],
+    );
+    invalid(
+        "Purpose",
+        json!({"traits": [{"or": [a()]}]}),
+        &["spec.traits[0]: Forbidden: or, and, xor and not are for ClusterRequests"],
+    );
+    invalid(
+        "Purpose",
+        json!({"idleGrace": "5"}),
+        &["spec.idleGrace: Invalid value: \"5\": time: missing unit in duration \"5\""],
+    );
+    invalid(
+        "Purpose",
+        json!({"warm": 1}),
+        &["spec.warm: Invalid value: 1: spare Clusters are not kept yet; leave it out"],
+    );
+    invalid(
+        "AccessRequest",
+        json!({"permissions": []}),
+        &["spec: Required value: exactly one of clusterRef and requestRef"],
+    );
+    invalid(
+        "AccessRequest",
+        json!({"clusterRef": {"name": "c"}, "requestRef": {"name": "r"}}),
+        &["spec.requestRef: Forbidden: may not be set together with clusterRef"],
+    );
+    invalid(
+        "AccessRequest",
+        json!({"clusterRef": {"name": "c"}, "ttl": "0s"}),
+        &["spec.ttl: Invalid value: \"0s\": must be greater than 0"],
+    );
+    invalid(
+        "AccessRequest",
+        json!({"clusterRef": {"name": "c"}, "permissions": [{"rules": [{"verbs": []}]}]}),
+        &[
+            "spec.permissions[0].rules[0].verbs: Required value: verbs must contain at least one value",
+            "spec.permissions[0].rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+            "spec.permissions[0].rules[0].resources: Required value: resource rules must supply at least one resource",
+        ],
+    );
+}
+
+#[test]
+fn the_creator_is_stamped_whatever_was_sent_and_stays() {
+    let spec = json!({"clusterRef": {"name": "c"}, "requestedBy": {"username": "root"}});
+    let created = Write::create("AccessRequest", spec).review(None).expect("admitted").object.expect("stamped");
+    let stamp = json!({"username": "alice", "uid": "u1", "groups": ["team"]});
+    assert_eq!(created["spec"]["requestedBy"], stamp);
+    let mut again = created.clone();
+    again["spec"].as_object_mut().expect("a spec").remove("requestedBy");
+    again["spec"]["ttl"] = json!("1h");
+    let update =
+        |new: Value| Write { new, old: created.clone(), by: "bob", ..Write::create("AccessRequest", json!({})) };
+    let kept = update(again).review(None).expect("absence is no change").object.expect("put back");
+    assert_eq!(kept["spec"]["requestedBy"], stamp);
+    let mut forged = created.clone();
+    forged["spec"]["requestedBy"]["username"] = json!("bob");
+    assert!(matches!(update(forged).review(None), Err(Denial::Invalid(_))));
+}
+
+#[test]
+fn what_is_the_platforms_is_written_by_the_platform_only() {
+    let with = |patch: Value| {
+        let mut object = json!({"metadata": {"name": "x", "namespace": "ns", "annotations": {}}, "spec": {
+            "clusterProviderRef": {"name": "p", "profile": "q"}, "purposes": ["w"]}});
+        for (place, value) in patch.as_object().expect("places") {
+            *object.pointer_mut(place).expect(place) = value.clone();
+        }
+        object
+    };
+    let tenant = || {
+        json!({"clusterProviderRef": {"name": "p", "profile": "q"}, "purposes": ["w"],
+        "tenants": [{"requestUID": "u", "namespace": "n", "name": "r", "prefix": ""}]})
+    };
+    let cases = [
+        ("Cluster", "", with(json!({"/spec": tenant()})), false),
+        ("Cluster", "", with(json!({"/metadata/annotations": {"cluster.openmcp.cloud/draining": "x"}})), false),
+        ("Cluster", "", with(json!({"/metadata/annotations": {"cluster.openmcp.cloud/force-delete": "true"}})), true),
+        ("Cluster", "", with(json!({"/metadata/annotations": {"mine": "x"}})), true),
+        ("Cluster", "status", with(json!({})), false),
+        ("ClusterRequestGrant", "", with(json!({})), false),
+    ];
+    for (kind, subresource, new, expect) in cases {
+        for (by, allowed) in [("alice", expect), ("allotment", true)] {
+            let write = Write { by, subresource, new: new.clone(), ..Write::create(kind, json!({})) };
+            let result = write.review(None);
+            assert_eq!(
+                !matches!(result, Err(Denial::Forbidden(_))),
+                allowed,
+                "{by} {kind} {subresource} {new}: {result:?}"
+            );
+        }
+    }
+    let masters = Caller { groups: vec!["system:masters".to_owned()], ..caller("root") };
+    let write = Write::create("ClusterRequestGrant", json!({}));
+    let repaired = review(
+        &config(),
+        None,
+        &Request {
+            operation: Operation::Create,
+            group: "cluster.openmcp.cloud",
+            kind: "ClusterRequestGrant",
+            subresource: "",
+            namespace: "ns",
+            name: "x",
+            object: &write.new,
+            old_object: &Value::Null,
+            caller: &masters,
+            dry_run: false,
+        },
+    );
+    assert!(repaired.is_ok(), "system:masters may repair");
+}
+
+#[test]
+fn a_grant_is_never_changed_not_even_by_the_platform() {
+    let grant = |prefix: &str| json!({"metadata": {"name": "x"}, "spec": {"prefix": prefix}});
+    let write =
+        Write { by: "allotment", old: grant("a"), new: grant("b"), ..Write::create("ClusterRequestGrant", json!({})) };
+    assert!(matches!(write.review(None), Err(Denial::Invalid(_))));
+    let same = Write { new: grant("a"), ..write };
+    assert_eq!(same.review(None), Ok(Reviewed::default()));
+}
+
+#[test]
+fn what_is_probably_not_meant_is_warned_of() {
+    let snapshot = snapshot();
+    let warnings = |write: Write<'_>| write.review(Some(&snapshot)).expect("admitted").warnings;
+    let request = |spec: Value| Write::create("ClusterRequest", spec);
+    for (write, expect) in [
+        (
+            request(json!({"purposes": ["w"], "traits": [{"trait": "zzz", "optional": true}]})),
+            vec!["spec.traits[0].trait: UnknownTrait: no profile publishes \"zzz\""],
+        ),
+        (request(json!({"purposes": ["w"], "traits": [{"trait": "b"}]})), vec![]),
+        (
+            request(json!({"purposes": ["w"], "traits": [{"or": [{"trait": "a", "optional": true}]}]})),
+            vec!["spec.traits[0].or[0].optional is ignored"],
+        ),
+        (
+            request(json!({"purposes": ["w"], "traits": [{"xor": [{"trait": "a"}, {"trait": "b"}]}]})),
+            vec!["spec.traits[0].xor: can never hold, since some of its traits mean the same"],
+        ),
+        (
+            request(json!({"purposes": ["w"], "traits": [{"trait": "a", "negated": true}]})),
+            vec!["spec.traits: a wish is lost: a: purpose w prefers it"],
+        ),
+        (
+            request(json!({"purposes": ["w"], "kubernetes": {"version": "1.30.1"}})),
+            vec!["spec.kubernetes.version: 1.30.1 is deprecated"],
+        ),
+        (Write { dry_run: true, ..request(json!({"purposes": ["w"]})) }, vec!["would create a Cluster from p/q"]),
+        (Write { dry_run: true, ..request(json!({"purposes": ["no"]})) }, vec!["would be Denied: UnknownPurpose"]),
+        (
+            Write::create("Purpose", json!({"dedicated": false})),
+            vec!["spec.permissionCeiling is unset: tenants of a shared Cluster may be granted whatever they ask for"],
+        ),
+        (Write::create("Purpose", json!({"dedicated": true})), vec![]),
+    ] {
+        let shown = write.new.clone();
+        assert_eq!(warnings(write), expect, "{shown}");
+    }
+    let granted = json!({"metadata": {"name": "x"}, "spec": {"purposes": ["w"]}, "status": {"status": "Granted"}});
+    let edit = Write { old: granted, ..request(json!({"purposes": ["w"], "priority": 3})) };
+    assert_eq!(
+        warnings(edit),
+        ["the request is granted already: a change of its spec changes neither Grant nor Cluster"]
+    );
+}
+
+#[test]
+fn the_sample_request_passes() {
+    let sample = json!({"kubernetes": {"version": "1.30"}, "dedicated": false, "purposes": ["platform", "onboarding"],
+        "traits": [{"trait": "foo/bar/baz", "optional": true, "negated": false}], "prefix": "foo-"});
+    assert_eq!(Write::create("ClusterRequest", sample).review(None), Ok(Reviewed::default()));
+}
