@@ -28,13 +28,13 @@ const FOLLOW_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait before trying again when the store does not answer.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// How far the task has come.
+/// How far the task has come; nothing before it has begun.
 #[derive(Debug)]
-pub(super) struct Followed(watch::Sender<Revision>);
+pub(super) struct Followed(watch::Sender<Option<Revision>>);
 
 impl Default for Followed {
     fn default() -> Self {
-        Followed(watch::Sender::new(Revision::default()))
+        Followed(watch::Sender::new(None))
     }
 }
 
@@ -51,12 +51,19 @@ impl ApiServer {
         }
         let mut followed = self.shared.followed.0.subscribe();
         // A server that is too slow answers late rather than never.
-        let _ = tokio::time::timeout(FOLLOW_TIMEOUT, followed.wait_for(|have| *have >= revision)).await;
+        let _ = tokio::time::timeout(FOLLOW_TIMEOUT, followed.wait_for(|have| *have >= Some(revision))).await;
     }
 
     /// Follows the store until the server stops.
     pub(super) async fn follow(self) {
-        let mut from = self.store().revision().await.unwrap_or_default();
+        let mut from = loop {
+            match self.store().revision().await {
+                Ok(revision) => break revision,
+                Err(_) if self.stopping().is_cancelled() => return,
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        };
+        self.shared.followed.0.send_replace(Some(from));
         while !self.stopping().is_cancelled() {
             if let Err(error) = self.follow_from(&mut from).await {
                 tracing::warn!(%error, "following the store began anew");
@@ -75,16 +82,16 @@ impl ApiServer {
                 () = self.stopping().cancelled() => return Ok(()),
                 event = source.next() => event?,
             };
-            if is_followed(&event.entry.resource) {
-                if let Some(tenant) = self.known_tenant(&event.tenant) {
-                    tenant.apply(&event).await;
-                    if event.entry.resource.as_str() == CLUSTER_ROLES {
-                        self.aggregation().mark(&event.tenant);
-                    }
+            if is_followed(&event.entry.resource)
+                && let Some(tenant) = self.known_tenant(&event.tenant)
+            {
+                tenant.apply(&event).await;
+                if event.entry.resource.as_str() == CLUSTER_ROLES {
+                    self.aggregation().mark(&event.tenant);
                 }
             }
             *from = event.revision;
-            self.shared.followed.0.send_replace(event.revision);
+            self.shared.followed.0.send_replace(Some(event.revision));
         }
     }
 
@@ -102,6 +109,11 @@ impl ApiServer {
 
     /// Loads the definitions that a tenant has. Access rules are loaded when they are first asked for.
     pub(super) async fn load(&self, tenant: &TenantState) -> Result<(), ApiError> {
+        // What is written after this list has to reach the task that follows, so that has to have begun.
+        let mut followed = self.shared.followed.0.subscribe();
+        if followed.wait_for(Option::is_some).await.is_err() {
+            return Err(ApiError::unavailable("the server is stopping"));
+        }
         let mut loaded = tenant.loaded.lock().await;
         let resource = Resource::new("customresourcedefinitions", "apiextensions.k8s.io");
         let scope = Scope { tenant: tenant.tenant.clone(), resource, namespace: None };

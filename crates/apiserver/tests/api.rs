@@ -1,0 +1,236 @@
+//! The API as its clients see it, in one process on a store in memory: what recorded conversations do not
+//! hold. Single rules are tested where they are written.
+
+mod world;
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use allotment_apiserver::service::ConnectionTenant;
+use allotment_machinery::json;
+use allotment_machinery::json::{Number, Value, parse};
+use allotment_store::{Faults, Tenant};
+use http_body_util::BodyExt as _;
+use world::{Reply, World};
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn config_map(name: &str, text: &str) -> Value {
+    json!({"metadata": {"name": name}, "data": {"text": text}})
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list.get("items").and_then(Value::as_array).unwrap_or_default();
+    items.iter().filter_map(|item| item.at(&["metadata", "name"])?.as_str().map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn pages_show_one_revision_until_it_is_compacted_and_go_on_inconsistently_if_asked() {
+    let world = World::new().await;
+    for name in ["a", "b", "c"] {
+        world.create(CONFIG_MAPS, config_map(name, "")).await;
+    }
+    let first = world.get(&format!("{CONFIG_MAPS}?limit=2")).await;
+    assert_eq!(names(&first.body), ["a", "b"]);
+    let token = first.text(&["metadata", "continue"]);
+    world.delete(&format!("{CONFIG_MAPS}/c")).await;
+    let second = world.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await;
+    assert!(names(&second.body).contains(&"c".to_owned()), "the page shows the first page's revision");
+
+    world.store.compact(world.revision().await);
+    let gone = world.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await;
+    assert_eq!((gone.code, gone.text(&["reason"]).as_str()), (410, "Expired"));
+    let token = gone.text(&["metadata", "continue"]);
+    let rest = world.get(&format!("{CONFIG_MAPS}?continue={token}")).await;
+    assert!(!names(&rest.body).contains(&"c".to_owned()), "the newest state has no c");
+    assert_eq!(world.get(&format!("{CONFIG_MAPS}?continue=nonsense")).await.code, 400);
+}
+
+#[tokio::test]
+async fn a_watch_from_before_the_history_is_told_so_in_a_frame() {
+    let world = World::new().await;
+    let created = world.create(CONFIG_MAPS, config_map("a", "")).await;
+    world.create(CONFIG_MAPS, config_map("b", "")).await;
+    world.store.compact(world.revision().await);
+    let from = created.text(&["metadata", "resourceVersion"]).parse::<u64>().expect("a revision") - 1;
+    let mut watch = world.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}")).await;
+    let frame = world::next(&mut watch).await.expect("a frame");
+    assert_eq!(frame.at(&["type"]), Some(&Value::from("ERROR")));
+    assert_eq!(frame.at(&["object", "code"]).and_then(Value::as_i64), Some(410));
+    assert!(world::next(&mut watch).await.is_none(), "the watch ends");
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_found_out() {
+    let world = World::new().await;
+    world.store.set_faults(Faults { lost_replies: 1000, ..Faults::default() });
+    let created = world.create(CONFIG_MAPS, config_map("a", "1")).await;
+    let version = created.text(&["metadata", "resourceVersion"]);
+    let mut changed = config_map("a", "2");
+    changed.get_mut("metadata").and_then(Value::as_object_mut).expect("metadata").insert("resourceVersion", version);
+    let updated = world.send("PUT", &format!("{CONFIG_MAPS}/a"), &changed).await;
+    assert_eq!((updated.code, updated.text(&["data", "text"]).as_str()), (200, "2"));
+    assert_eq!(world.delete(&format!("{CONFIG_MAPS}/a")).await.code, 200);
+    // A request that did not arrive is no success.
+    world.store.set_faults(Faults { lost_requests: 1000, ..Faults::default() });
+    assert_eq!(world.send("POST", CONFIG_MAPS, &config_map("b", "")).await.code, 504);
+}
+
+#[tokio::test]
+async fn a_dropped_caller_does_not_cancel_a_write() {
+    let world = World::new().await;
+    world.store.set_faults(Faults { delay: Duration::from_millis(300), ..Faults::default() });
+    let object = config_map("a", "");
+    let pending = world.send("POST", CONFIG_MAPS, &object);
+    assert!(tokio::time::timeout(Duration::from_millis(1), pending).await.is_err(), "the write takes longer");
+    world.store.set_faults(Faults::default());
+    world.until(&format!("{CONFIG_MAPS}/a"), |reply| reply.code == 200).await;
+}
+
+#[tokio::test]
+async fn tenants_see_nothing_of_each_other() {
+    let world = World::new().await;
+    world.tenant("one").await;
+    world.tenant("two").await;
+    let of = |tenant: &str| format!("/clusters/{tenant}{CONFIG_MAPS}");
+    world.create(&of("one"), config_map("a", "one")).await;
+    world.create(&of("two"), config_map("a", "two")).await;
+    for tenant in ["one", "two"] {
+        assert_eq!(world.get(&format!("{}/a", of(tenant))).await.text(&["data", "text"]), tenant);
+    }
+    assert_eq!(world.get(&format!("{CONFIG_MAPS}/a")).await.code, 404);
+    assert_eq!(world.get(&of("three")).await.code, 404);
+    assert_eq!(world.get(&of("platform")).await.code, 404, "the platform's key space has no prefix");
+    world.server.remove_tenant(&Tenant::logical("one")).await.expect("removed");
+    assert_eq!(world.get(&of("one")).await.code, 404);
+    assert_eq!(world.get(&format!("{}/a", of("two"))).await.code, 200);
+}
+
+#[tokio::test]
+async fn a_connection_bound_to_a_tenant_leads_nowhere_else() {
+    let world = World::new().await;
+    world.tenant("one").await;
+    world.tenant("two").await;
+    let bound = |path: &str| {
+        let mut request = world.request("GET", path, &Value::Null);
+        request.extensions_mut().insert(ConnectionTenant(Tenant::logical("one")));
+        request
+    };
+    assert_eq!(world.answer(bound(CONFIG_MAPS)).await.code, 200);
+    assert_eq!(world.answer(bound(&format!("/clusters/one{CONFIG_MAPS}"))).await.code, 200);
+    assert_eq!(world.answer(bound(&format!("/clusters/two{CONFIG_MAPS}"))).await.code, 404);
+}
+
+#[tokio::test]
+async fn large_replies_are_compressed_for_those_who_can_read_it() {
+    let world = World::new().await;
+    world.create(CONFIG_MAPS, config_map("big", &"x".repeat(200_000))).await;
+    let mut request = world.request("GET", &format!("{CONFIG_MAPS}/big"), &Value::Null);
+    request.headers_mut().insert("accept-encoding", "gzip".parse().expect("a value"));
+    let response = world.raw(request).await;
+    assert_eq!(response.headers().get("content-encoding").map(|value| value.as_bytes()), Some(&b"gzip"[..]));
+    let packed = response.into_body().collect().await.expect("infallible").to_bytes();
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(&*packed).read_to_end(&mut plain).expect("is gzip");
+    assert_eq!(parse(&plain).expect("JSON").at(&["metadata", "name"]), Some(&Value::from("big")));
+    let small = world.request("GET", CONFIG_MAPS, &Value::Null);
+    assert!(world.raw(small).await.headers().get("content-encoding").is_none());
+}
+
+#[tokio::test]
+async fn discovery_is_not_sent_twice() {
+    let world = World::new().await;
+    let ask = |etag: Option<&str>| {
+        let mut request = world.request("GET", "/apis", &Value::Null);
+        let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        request.headers_mut().insert("accept", accept.parse().expect("a value"));
+        if let Some(etag) = etag {
+            request.headers_mut().insert("if-none-match", etag.parse().expect("a value"));
+        }
+        request
+    };
+    let first = world.raw(ask(None)).await;
+    let etag = first.headers().get("etag").and_then(|value| value.to_str().ok()).expect("an ETag").to_owned();
+    let second = world.raw(ask(Some(&etag))).await;
+    assert_eq!(second.status(), 304);
+    assert!(second.into_body().collect().await.expect("infallible").to_bytes().is_empty(), "304 has no body");
+}
+
+#[tokio::test]
+async fn malformed_bodies_are_a_status_and_the_server_lives() {
+    let world = World::new().await;
+    let deep = "[".repeat(10_000);
+    let huge = format!("{{\"a\":\"{}\"}}", "x".repeat(4 << 20));
+    for (media, body, code) in [
+        ("application/json", "{".to_owned(), 400),
+        ("application/json", deep.clone(), 400),
+        ("application/json", "[]".to_owned(), 400),
+        ("application/json", "null".to_owned(), 422),
+        ("application/json", String::new(), 400),
+        ("application/json", huge, 413),
+        ("application/yaml", "a: [".to_owned(), 400),
+        ("application/yaml", deep, 400),
+        ("application/yaml", "a: &a [x, *a]".to_owned(), 400),
+        ("application/vnd.kubernetes.protobuf", "k8s\0\u{7f}\u{7f}\u{7f}".to_owned(), 400),
+        ("application/xml", "<a/>".to_owned(), 415),
+    ] {
+        let shown: String = body.chars().take(20).collect();
+        let mut request = world.request("POST", CONFIG_MAPS, &Value::Null);
+        *request.body_mut() = http_body_util::Full::new(body.into());
+        request.headers_mut().insert("content-type", media.parse().expect("a value"));
+        let reply = world.answer(request).await;
+        assert_eq!((reply.code, reply.text(&["kind"]).as_str()), (code, "Status"), "{media} {shown}");
+    }
+    assert_eq!(world.get("/readyz").await.code, 200);
+}
+
+#[tokio::test]
+async fn a_definition_is_served_once_its_create_is_answered_and_gone_once_it_is_deleted() {
+    let world = World::new().await;
+    let definition = json!({
+        "metadata": {"name": "things.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true
+            }}}]
+        }
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.create(definitions, definition).await;
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let one = Value::Number(Number::parse("1.50").expect("a number"));
+    let thing =
+        json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"x": (one)}});
+    let created = world.create(things, thing).await;
+    assert_eq!(
+        created.body.at(&["spec", "x"]).map(ToString::to_string).as_deref(),
+        Some("1.50"),
+        "numbers keep their text"
+    );
+    world.delete(&format!("{definitions}/things.example.com")).await;
+    world.until(&format!("{definitions}/things.example.com"), |reply| reply.code == 404).await;
+    world.until(things, |reply| reply.code == 404).await;
+}
+
+#[tokio::test]
+async fn a_watch_sees_objects_come_into_and_go_out_of_its_selection() {
+    let world = World::new().await;
+    let start = world.get(CONFIG_MAPS).await.text(&["metadata", "resourceVersion"]);
+    let selector = "labelSelector=color%3Dred";
+    let mut watch = world.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={start}&{selector}")).await;
+    world.create(CONFIG_MAPS, config_map("a", "")).await;
+    for labels in [json!({"color": "red"}), json!({"color": "blue"})] {
+        let patch = json!({"metadata": {"labels": labels}});
+        let reply: Reply = world.patch(&format!("{CONFIG_MAPS}/a"), &patch).await;
+        assert_eq!(reply.code, 200);
+    }
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let frame = world::next(&mut watch).await.expect("a frame");
+        let text = |path: &[&str]| frame.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        seen.push((text(&["type"]), text(&["object", "metadata", "labels", "color"])));
+    }
+    let pair = |kind: &str| (kind.to_owned(), "red".to_owned());
+    assert_eq!(seen, [pair("ADDED"), pair("DELETED")]);
+}

@@ -1,0 +1,180 @@
+//! A server on a store in memory, and an administrator who asks it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use allotment_apiserver::ResponseBody;
+use allotment_apiserver::auth::{AccessConfig, GROUP_MASTERS, UserInfo};
+use allotment_apiserver::builtin;
+use allotment_apiserver::registry::Registry;
+use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstrap_template};
+use allotment_apiserver::service::ApiService;
+use allotment_machinery::json::{Value, parse};
+use allotment_machinery::seams::{Clock, Entropy};
+use allotment_store::{HistoryLimits, Memory, Revision, Store as _, Tenant};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use tower::ServiceExt as _;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// 2026-07-01T00:00:00Z, for ever.
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(1_782_864_000).expect("a time")
+    }
+}
+
+/// Counts, so that nothing is the same twice.
+#[derive(Debug, Default)]
+struct Counter(Mutex<u64>);
+
+impl Entropy for Counter {
+    fn fill(&self, out: &mut [u8]) {
+        let mut next = self.0.lock().expect("not poisoned");
+        for part in out.chunks_mut(8) {
+            *next += 1;
+            part.copy_from_slice(&next.to_be_bytes()[8 - part.len()..]);
+        }
+    }
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) code: u16,
+    pub(crate) body: Value,
+}
+
+impl Reply {
+    /// The text at a path; empty where there is none.
+    pub(crate) fn text(&self, path: &[&str]) -> String {
+        self.body.at(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) store: Memory,
+    pub(crate) server: ApiServer,
+}
+
+impl World {
+    /// A server with the platform's tenant.
+    pub(crate) async fn new() -> Self {
+        let store = Memory::new(0, HistoryLimits::default());
+        let server = ApiServer::start(ServerConfig {
+            store: Arc::new(store.clone()),
+            clock: Arc::new(Still),
+            entropy: Arc::<Counter>::default(),
+            builtin: Registry::new(builtin::kinds()),
+            admission: Vec::new(),
+            readiness: Vec::new(),
+        });
+        let world = World { store, server };
+        world.ensure(Tenant::platform()).await;
+        world
+    }
+
+    /// Adds the tenant `id`.
+    pub(crate) async fn tenant(&self, id: &str) {
+        self.ensure(Tenant::logical(id)).await;
+    }
+
+    async fn ensure(&self, tenant: Tenant) {
+        let config = TenantConfig {
+            tenant,
+            version: "1.36.0".to_owned(),
+            server_url: "https://127.0.0.1:1".to_owned(),
+            root_ca_pem: "".into(),
+            access: AccessConfig::default(),
+            template: Arc::new(bootstrap_template(Still.now())),
+        };
+        self.server.ensure_tenant(config).await.expect("a tenant");
+    }
+
+    pub(crate) async fn revision(&self) -> Revision {
+        self.store.revision().await.expect("a revision")
+    }
+
+    /// A request of an administrator in this process.
+    pub(crate) fn request(&self, method: &str, path: &str, body: &Value) -> Request<Full<Bytes>> {
+        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_vec()) };
+        let builder = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let mut request = builder.body(Full::new(body)).expect("a request");
+        request.extensions_mut().insert(UserInfo::in_process("system:test", &[GROUP_MASTERS]));
+        request
+    }
+
+    pub(crate) async fn raw(&self, request: Request<Full<Bytes>>) -> Response<ResponseBody> {
+        ApiService::new(self.server.clone()).oneshot(request).await.expect("infallible")
+    }
+
+    pub(crate) async fn answer(&self, request: Request<Full<Bytes>>) -> Reply {
+        let response = self.raw(request).await;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.expect("infallible").to_bytes();
+        Reply { code, body: parse(&bytes).unwrap_or_default() }
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &Value) -> Reply {
+        self.answer(self.request(method, path, body)).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &Value::Null).await
+    }
+
+    pub(crate) async fn create(&self, path: &str, object: Value) -> Reply {
+        let reply = self.send("POST", path, &object).await;
+        assert_eq!(reply.code, 201, "{path}: {}", reply.body);
+        reply
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Reply {
+        let reply = self.send("DELETE", path, &Value::Null).await;
+        assert_eq!(reply.code, 200, "{path}: {}", reply.body);
+        reply
+    }
+
+    pub(crate) async fn patch(&self, path: &str, patch: &Value) -> Reply {
+        let mut request = self.request("PATCH", path, patch);
+        request.headers_mut().insert("content-type", "application/merge-patch+json".parse().expect("a value"));
+        self.answer(request).await
+    }
+
+    pub(crate) async fn watch(&self, path: &str) -> ResponseBody {
+        let response = self.raw(self.request("GET", path, &Value::Null)).await;
+        assert_eq!(response.status(), 200, "{path}");
+        response.into_body()
+    }
+
+    /// Asks until the reply is as wished; fails with the last one when it takes too long.
+    pub(crate) async fn until(&self, path: &str, wished: impl Fn(&Reply) -> bool) {
+        let mut last = None;
+        let waiting = async {
+            loop {
+                let reply = self.get(path).await;
+                if wished(&reply) {
+                    return;
+                }
+                last = Some(reply);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+            panic!("{path} did not come to be as wished: {last:?}");
+        }
+    }
+}
+
+/// The next frame of a watch; `None` when it has ended.
+pub(crate) async fn next(watch: &mut ResponseBody) -> Option<Value> {
+    let frame = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("a frame in time")?;
+    let bytes = frame.expect("infallible").into_data().expect("data");
+    Some(parse(bytes.trim_ascii()).expect("a frame is JSON"))
+}
