@@ -32,6 +32,7 @@ pub(crate) async fn run(arguments: Demo) -> Outcome {
     let folder = temporary_folder()?;
     let mut stop = std::pin::pin!(stop_signal()?);
     let shown = tokio::select! {
+        biased;
         shown = show(&folder, &arguments) => shown,
         () = &mut stop => Err(Failure::new(Code::Interrupted, "stopped before it was done")),
     };

@@ -38,6 +38,7 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
     };
     let mut stop = std::pin::pin!(stop);
     let platform = tokio::select! {
+        biased;
         platform = Platform::start(options) => platform?,
         () = &mut stop => return Err(Failure::new(Code::Interrupted, "stopped before it was ready")),
     };
@@ -92,6 +93,7 @@ pub(super) fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     Ok(async move {
         tokio::select! {
+            biased;
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }

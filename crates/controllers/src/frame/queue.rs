@@ -117,6 +117,7 @@ impl<K: Clone + Debug + Ord> Queue<K> {
             match wake {
                 Some(at) => {
                     tokio::select! {
+                        biased;
                         () = changed => {}
                         () = tokio::time::sleep_until(at) => {}
                     }
