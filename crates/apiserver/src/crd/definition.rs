@@ -2,6 +2,7 @@
 
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value};
+use allotment_machinery::object::metadata_mut;
 use allotment_machinery::schema::unrecognized_formats;
 
 use super::{spec, validation};
@@ -41,6 +42,16 @@ impl Strategy for DefinitionStrategy {
             Operation::Create => validation::validate_create(object),
             Operation::Update { subresource: "status", .. } => validation::validate_status(object),
             Operation::Update { old, .. } => validation::validate_update(object, old),
+        }
+    }
+
+    /// Definitions wait for their instances, not for a grace period, and their deletion is no change of
+    /// what they ask for.
+    fn begin_deletion(&self, object: &mut Map) {
+        let Some(metadata) = metadata_mut(object) else { return };
+        metadata.remove("deletionGracePeriodSeconds");
+        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+            metadata.insert("generation", (generation - 1).max(1));
         }
     }
 

@@ -30,6 +30,16 @@ impl Schema for CustomSchema {
         schema::apply_defaults(&self.own, object);
     }
 
+    /// Objects are read as the version that they are stored in, with the defaults of that, and only then
+    /// become objects of this one: its own defaults are for writes.
+    fn read_stored(&self, object: &mut Map) {
+        prune(&self.storage, object);
+        schema::apply_defaults(&self.storage, object);
+        if !Arc::ptr_eq(&self.own, &self.storage) {
+            prune(&self.own, object);
+        }
+    }
+
     fn reads_need_work(&self) -> bool {
         self.changed || !Arc::ptr_eq(&self.own, &self.storage)
     }
@@ -39,5 +49,41 @@ impl Schema for CustomSchema {
             Some(old) => schema::validate_update(&self.own, object, old),
             None => schema::validate(&self.own, object),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::field::Path;
+    use allotment_machinery::json::{Value, parse};
+    use allotment_machinery::schema::parse_structural;
+
+    use super::*;
+
+    fn object(text: &str) -> Map {
+        match parse(text.as_bytes()).expect(text) {
+            Value::Object(map) => map,
+            other => panic!("no object: {other}"),
+        }
+    }
+
+    fn schema(properties: &str) -> Arc<schema::Schema> {
+        let root = object(&format!(r#"{{"type":"object","properties":{properties}}}"#));
+        Arc::new(parse_structural(&Value::Object(root), &Path::new("s")).expect("structural"))
+    }
+
+    #[test]
+    fn reads_take_the_defaults_of_the_version_that_is_stored() {
+        let storage = schema(r#"{"a":{"type":"string"},"s":{"type":"string","default":"stored"}}"#);
+        let own = schema(r#"{"a":{"type":"string"},"b":{"type":"string","default":"own"}}"#);
+        let other = CustomSchema { own, storage: Arc::clone(&storage), changed: false };
+        let mut read = object(r#"{"a":"1","gone":1}"#);
+        assert!(other.reads_need_work());
+        other.read_stored(&mut read);
+        assert_eq!(read, object(r#"{"a":"1"}"#));
+        let stored = CustomSchema { own: Arc::clone(&storage), storage, changed: true };
+        let mut read = object(r#"{"a":"1","gone":1}"#);
+        stored.read_stored(&mut read);
+        assert_eq!(read, object(r#"{"a":"1","s":"stored"}"#));
     }
 }

@@ -134,7 +134,7 @@ pub(super) fn object_of(row: &Row, body: &[u8]) -> Result<Map, ApiError> {
     };
     if needs_work(row) {
         row.kind.strategy.to_shown(&mut object);
-        row.version().schema.default(&mut object);
+        row.version().schema.read_stored(&mut object);
     }
     object.insert("apiVersion", row.api_version());
     object.insert("kind", row.kind.kind.as_str());

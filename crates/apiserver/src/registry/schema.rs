@@ -38,8 +38,7 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// decoded by the caller already. `apiVersion` and `kind` may be present and are left alone.
     fn decode(&self, object: &mut Map) -> Result<Decoded, DecodeError>;
 
-    /// Fills in the schema's defaults, in place. Done after decoding and on reads of objects that were
-    /// stored before the default existed.
+    /// Fills in the schema's defaults, in place, after decoding.
     fn default(&self, _object: &mut Map) {}
 
     /// Whether stored objects are not simply this version's: reads have to default and prune them since
@@ -47,6 +46,12 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// Where false, stored bytes are answered as they are.
     fn reads_need_work(&self) -> bool {
         false
+    }
+
+    /// Makes of a stored object one of this version, in place, where [`Schema::reads_need_work`]: fills in
+    /// defaults that came after it was written, drops what is unknown by now.
+    fn read_stored(&self, object: &mut Map) {
+        self.default(object);
     }
 
     /// What is wrong with the object as the schema sees it (422). `old` is the object before, for

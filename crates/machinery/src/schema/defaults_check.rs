@@ -2,7 +2,7 @@
 
 use super::embedded;
 use super::node::Schema;
-use super::prune::prune_value;
+use super::prune::{Unknown, prune_value};
 use super::trail::Trail;
 use super::validate::validate_value;
 use crate::field::{FieldError, Path};
@@ -19,9 +19,10 @@ fn node(schema: &Schema, root: bool, in_metadata: bool, path: &Path, errors: &mu
     if let Some(default) = &schema.default {
         let path = path.child("default");
         let mut pruned = (**default).clone();
-        let mut unknown = Vec::new();
+        let mut unknown = Unknown::default();
         prune_value(schema, &mut pruned, Trail::Start, &mut unknown);
-        if !in_metadata && !unknown.is_empty() {
+        let is_pruned = unknown.members.is_empty() && unknown.metadata.is_empty();
+        if !in_metadata && !is_pruned {
             errors.push(FieldError::invalid(&path, &**default, "must not have unknown fields"));
         }
         let resources = embedded::check_value(schema, default, &path);

@@ -9,15 +9,26 @@ use super::trail::Trail;
 use crate::json::{Map, Value};
 
 /// Drops members that `schema` does not know from an object of a kind whose root is `schema`, and
-/// returns their paths in the order in which they were met. `apiVersion`, `kind` and `metadata` stay.
+/// returns their paths in the order in which they were met, those in the metadata of embedded resources
+/// last. `apiVersion`, `kind` and `metadata` stay.
 pub fn prune(schema: &Schema, object: &mut Map) -> Vec<String> {
-    let mut unknown = Vec::new();
+    let mut unknown = Unknown::default();
     prune_members(schema, object, true, Trail::Start, &mut unknown);
-    unknown
+    unknown.members.append(&mut unknown.metadata);
+    unknown.members
+}
+
+/// Paths of what was dropped.
+#[derive(Default)]
+pub(super) struct Unknown {
+    /// Members that no schema knows.
+    pub(super) members: Vec<String>,
+    /// Members of the metadata of embedded resources, which Kubernetes tells of by themselves.
+    pub(super) metadata: Vec<String>,
 }
 
 /// As [`prune`], for a value at `trail` that is not an object of a kind.
-pub(super) fn prune_value(schema: &Schema, value: &mut Value, trail: Trail<'_>, unknown: &mut Vec<String>) {
+pub(super) fn prune_value(schema: &Schema, value: &mut Value, trail: Trail<'_>, unknown: &mut Unknown) {
     match value {
         Value::Object(map) => prune_members(schema, map, schema.embedded, trail, unknown),
         Value::Array(items) => {
@@ -35,9 +46,9 @@ pub(super) fn prune_value(schema: &Schema, value: &mut Value, trail: Trail<'_>, 
     }
 }
 
-fn prune_members(schema: &Schema, map: &mut Map, resource: bool, trail: Trail<'_>, unknown: &mut Vec<String>) {
+fn prune_members(schema: &Schema, map: &mut Map, resource: bool, trail: Trail<'_>, unknown: &mut Unknown) {
     if schema.embedded {
-        embedded::prune_metadata(map, trail, unknown);
+        embedded::prune_metadata(map, trail, &mut unknown.metadata);
     }
     let keeps = schema.preserve_unknown || schema.additional == Additional::Anything;
     map.retain(|name, value| {
@@ -48,7 +59,7 @@ fn prune_members(schema: &Schema, map: &mut Map, resource: bool, trail: Trail<'_
             Some(member) => prune_value(member, value, Trail::Member(&trail, name), unknown),
             None if keeps => {}
             None => {
-                unknown.push(Trail::Member(&trail, name).to_string());
+                unknown.members.push(Trail::Member(&trail, name).to_string());
                 return false;
             }
         }

@@ -167,7 +167,8 @@ impl Walk<'_> {
             outcome.push(error);
         }
         let Some(rules) = schema.rules() else { return };
-        if !rules.one_of_values.is_empty() && !(value.is_null() && schema.nullable) {
+        let allowed_null = value.is_null() && schema.nullable;
+        if !rules.one_of_values.is_empty() && !allowed_null {
             self.enumeration(rules, value, name, outcome);
         }
         match value {
