@@ -29,6 +29,11 @@ const RULES: &[Rule] = &[
         never: &["kube-core", "kube-client", "k8s-openapi"],
     },
     Rule { name: "allotment-controllers", may_use: &["core", "api", "machinery", "pki"], never: &[] },
+    Rule {
+        name: "allotment-landscape",
+        may_use: &["admission", "apiserver", "controllers", "core", "api", "machinery", "pki", "store"],
+        never: &[],
+    },
 ];
 
 /// Of everything that is linked, never these: one crypto provider, no second TLS stack.

@@ -1,43 +1,33 @@
-//! The whole landscape in one process: store, API server, controllers, provider `local`. Wiring only.
+//! A landscape on a data folder, served over TLS. Wiring only; what runs in it is put together by
+//! `allotment-landscape`.
 
-mod admission;
 mod files;
-mod landscape;
 mod listen;
-mod readiness;
 mod seams;
 mod service;
-mod tenants;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo};
-use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstrap_template};
+use allotment_apiserver::auth::GROUP_MASTERS;
+use allotment_apiserver::server::ApiServer;
 use allotment_apiserver::tls::{ServingCertificates, server_config};
+use allotment_controllers::Settings;
 use allotment_controllers::frame::Tasks;
-use allotment_controllers::providers::Directory;
-use allotment_controllers::providers::local::Local;
-use allotment_controllers::runtimes::logical::LogicalRuntime;
-use allotment_controllers::{Settings, start};
+use allotment_landscape::{Config, Landscape};
 use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, Leaf, LeafUsage, RandomKeys, SubjectName};
-use allotment_store::{Embedded, OpenError, Tenant};
+use allotment_store::{Embedded, OpenError};
 use anyhow::Context as _;
 
 use crate::exit::{Code, Failure};
-use admission::{CONTROLLERS, OurKinds};
 pub(crate) use files::write_private;
 use files::{DataFolder, Identity};
-use readiness::ControllersSynced;
 pub(crate) use seams::seams;
-use tenants::LogicalTenants;
 
 /// Lifetime of the admin's and the server's certificates. They are issued anew at each start.
 const LEAF_LIFETIME_SECS: i64 = 365 * 24 * 3600;
-/// What the platform's own `/version` answers.
-const PLATFORM_VERSION: &str = "1.36.3";
 
 /// What a platform is started with.
 #[derive(Clone, Debug)]
@@ -81,46 +71,27 @@ impl Platform {
         let admin = admin_certificate(&identity, now)?;
         let root_ca_pem: Arc<str> = identity.authority.certificate().to_pem().into();
 
-        let admission = Arc::new(OurKinds::new());
-        let readiness = Arc::new(ControllersSynced::default());
-        let server = ApiServer::start(ServerConfig {
+        let config = Config {
             store: Arc::new(store.clone()),
-            clock: seams.clock.clone(),
-            entropy: seams.entropy.clone(),
-            builtin: service::builtin(),
-            admission: vec![admission.clone()],
-            readiness: vec![readiness.clone()],
-        });
-        let created = identity.created()?;
-        let template = Arc::new(bootstrap_template(created));
-        let platform = TenantConfig {
-            tenant: Tenant::platform(),
-            version: PLATFORM_VERSION.to_owned(),
-            server_url: url.clone(),
-            root_ca_pem: Arc::clone(&root_ca_pem),
-            access: tenants::access(identity.authority.bundle(), identity.service_account_key.clone(), &url)?,
-            template: Arc::clone(&template),
+            seams,
+            keys: Arc::new(RandomKeys),
+            authority: identity.authority.clone(),
+            service_account_key: identity.service_account_key.clone(),
+            created: identity.created()?,
+            url: url.clone(),
         };
-        server.ensure_tenant(platform).await.context("cannot serve the platform's API")?;
+        let landscape = Landscape::serve(config).await.map_err(anyhow::Error::from)?;
+        let server = landscape.server().clone();
 
         let tasks = Tasks::default();
         let certificates = Arc::new(ServingCertificates::new(&serving)?);
         service::serve(&tasks, listener, server_config(certificates)?, &server);
-        let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
-        let client = service::client_of(&server, &Tenant::platform(), user);
-        landscape::ensure(&client).await?;
-
-        let planes = LogicalTenants::new(server.clone(), template, url.clone(), root_ca_pem.clone());
-        let runtime = LogicalRuntime::new(client.clone(), Arc::new(planes), Arc::new(RandomKeys), seams.clone());
-        let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
+        landscape.ensure().await.map_err(anyhow::Error::from)?;
         let settings = Settings {
             access_token_lifetime: options.access_token_lifetime,
             provisioning_deadline: options.provisioning_deadline,
         };
-        let controllers = Arc::new(start(&tasks, &client, directory, &seams, &settings));
-        admission.set_controllers(controllers.clone());
-        readiness.set_controllers(controllers.clone());
-        controllers.synced().await;
+        landscape.start_controllers(&tasks, &settings).synced().await;
 
         let text = kubeconfig(&url, &root_ca_pem, admin);
         let own = folder.kubeconfig();

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use allotment_api::names::{CLUSTERS_NAMESPACE, PLANES_NAMESPACE, SYSTEM_NAMESPACE};
 use allotment_api::requests::{ClusterProvider, ProviderConfig, Purpose};
 use allotment_controllers::frame::is_conflict;
-use anyhow::{Context as _, anyhow};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -14,18 +13,21 @@ use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const PROVIDER: &str = include_str!("../../../../examples/provider.yaml");
-const PURPOSES: &str = include_str!("../../../../examples/purposes.yaml");
+use crate::landscape::LandscapeError;
+
+const PROVIDER: &str = include_str!("../../../examples/provider.yaml");
+const PURPOSES: &str = include_str!("../../../examples/purposes.yaml");
 /// Says that the landscape was made: what its owner deletes from it stays deleted.
 const MADE: &str = "landscape-made";
 const MANAGER: &str = "allot-up";
 
 /// Makes what is missing: namespaces and definitions always, the rest once in a folder's life.
-pub(crate) async fn ensure(client: &Client) -> anyhow::Result<()> {
+pub(crate) async fn ensure(client: &Client) -> Result<(), LandscapeError> {
     let namespaces = [SYSTEM_NAMESPACE, PLANES_NAMESPACE, CLUSTERS_NAMESPACE].map(|name| namespace(client, name));
     futures::future::try_join(try_join_all(namespaces), definitions(client)).await?;
     let maps = Api::<ConfigMap>::namespaced(client.clone(), SYSTEM_NAMESPACE);
-    if maps.get_opt(MADE).await?.is_some() {
+    let made = maps.get_opt(MADE).await;
+    if made.map_err(|error| call(format!("read ConfigMap {MADE}"), error))?.is_some() {
         return Ok(());
     }
     let providers: Vec<ClusterProvider> = parse(PROVIDER, "ClusterProvider")?;
@@ -41,24 +43,24 @@ pub(crate) async fn ensure(client: &Client) -> anyhow::Result<()> {
         metadata: ObjectMeta { name: Some(MADE.to_owned()), ..ObjectMeta::default() },
         ..ConfigMap::default()
     };
-    unless_there(maps.create(&params(), &mark).await)
+    unless_there(maps.create(&params(), &mark).await, || format!("make ConfigMap {MADE}"))
 }
 
 fn params() -> PostParams {
     PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
 }
 
-async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {
+async fn namespace(client: &Client, name: &str) -> Result<(), LandscapeError> {
     let api = Api::<Namespace>::all(client.clone());
     let namespace = Namespace {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
         ..Namespace::default()
     };
-    unless_there(api.create(&params(), &namespace).await).with_context(|| format!("cannot make namespace {name}"))
+    unless_there(api.create(&params(), &namespace).await, || format!("make namespace {name}"))
 }
 
 /// Installs our definitions, each at the same time, and brings those of an older version up to date.
-async fn definitions(client: &Client) -> anyhow::Result<()> {
+async fn definitions(client: &Client) -> Result<(), LandscapeError> {
     let api = Api::<CustomResourceDefinition>::all(client.clone());
     let installed = allotment_api::crds().into_iter().map(|wanted| {
         let api = &api;
@@ -66,16 +68,16 @@ async fn definitions(client: &Client) -> anyhow::Result<()> {
             let name = wanted.name_any();
             let there = match api.create(&params(), &wanted).await {
                 Err(error) if is_conflict(&error) => api.get(&name).await,
-                answer => return answer.map(drop).with_context(|| format!("cannot define {name}")),
+                answer => return answer.map(drop).map_err(|error| call(format!("define {name}"), error)),
             };
-            let there = there.with_context(|| format!("cannot read the definition {name}"))?;
-            if covers(&serde_json::to_value(&there.spec)?, &serde_json::to_value(&wanted.spec)?) {
+            let there = there.map_err(|error| call(format!("read the definition {name}"), error))?;
+            if covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?) {
                 return Ok(());
             }
             let patch = serde_json::json!({ "spec": wanted.spec });
             let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
             let patched = api.patch(&name, &params, &Patch::Merge(patch)).await;
-            patched.map(drop).with_context(|| format!("cannot bring the definition {name} up to date"))
+            patched.map(drop).map_err(|error| call(format!("bring the definition {name} up to date"), error))
         }
     });
     try_join_all(installed).await.map(drop)
@@ -96,14 +98,17 @@ fn covers(there: &serde_json::Value, wanted: &serde_json::Value) -> bool {
 }
 
 /// The manifests of one kind in a file of several.
-fn parse<K: DeserializeOwned>(yaml: &str, kind: &str) -> anyhow::Result<Vec<K>> {
-    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(yaml)?;
+fn parse<K: DeserializeOwned>(yaml: &str, kind: &'static str) -> Result<Vec<K>, LandscapeError> {
+    let documents = serde_saphyr::from_multiple::<serde_json::Value>(yaml);
+    let documents = documents.map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })?;
     let of_kind = documents.into_iter().filter(|document| document["kind"] == kind);
-    let read = |document| serde_json::from_value(document).map_err(|error| anyhow!("embedded {kind}: {error}"));
+    let read = |document| {
+        serde_json::from_value(document).map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })
+    };
     of_kind.map(read).collect()
 }
 
-async fn create_all<K>(client: &Client, objects: &[K]) -> anyhow::Result<()>
+async fn create_all<K>(client: &Client, objects: &[K]) -> Result<(), LandscapeError>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
 {
@@ -111,18 +116,27 @@ where
     let creations = objects.iter().map(|object| {
         let api = &api;
         async move {
-            unless_there(api.create(&params(), object).await)
-                .with_context(|| format!("cannot make {} {}", K::kind(&()), object.name_any()))
+            let what = || format!("make {} {}", K::kind(&()), object.name_any());
+            unless_there(api.create(&params(), object).await, what)
         }
     });
     try_join_all(creations).await.map(drop)
 }
 
-fn unless_there<T>(answer: Result<T, kube::Error>) -> anyhow::Result<()> {
+fn unless_there<T>(answer: Result<T, kube::Error>, what: impl FnOnce() -> String) -> Result<(), LandscapeError> {
     match answer {
-        Err(error) if !is_conflict(&error) => Err(error.into()),
+        Err(error) if !is_conflict(&error) => Err(call(what(), error)),
         _ => Ok(()),
     }
+}
+
+fn call(what: String, source: kube::Error) -> LandscapeError {
+    LandscapeError::Call { what, source }
+}
+
+fn to_value<T: Serialize>(object: &T) -> Result<serde_json::Value, LandscapeError> {
+    let kind = "CustomResourceDefinition";
+    serde_json::to_value(object).map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })
 }
 
 #[cfg(test)]

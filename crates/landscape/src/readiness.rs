@@ -1,6 +1,6 @@
 //! The check of `/readyz` that is about the controllers.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use allotment_apiserver::ReadinessCheck;
 use allotment_controllers::Controllers;
@@ -8,15 +8,14 @@ use async_trait::async_trait;
 
 /// Whether the controllers have seen everything once.
 #[derive(Debug, Default)]
-pub(super) struct ControllersSynced {
-    controllers: OnceLock<Arc<Controllers>>,
+pub(crate) struct ControllersSynced {
+    controllers: RwLock<Option<Arc<Controllers>>>,
 }
 
 impl ControllersSynced {
     /// The controllers have been started.
-    pub(super) fn set_controllers(&self, controllers: Arc<Controllers>) {
-        // Set once, at the start.
-        let _ = self.controllers.set(controllers);
+    pub(crate) fn set_controllers(&self, controllers: Arc<Controllers>) {
+        *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = Some(controllers);
     }
 }
 
@@ -27,7 +26,7 @@ impl ReadinessCheck for ControllersSynced {
     }
 
     async fn check(&self) -> Result<(), String> {
-        match self.controllers.get() {
+        match &*self.controllers.read().unwrap_or_else(PoisonError::into_inner) {
             Some(controllers) if controllers.is_synced() => Ok(()),
             Some(_) => Err("not every kind has been listed yet".to_owned()),
             None => Err("not started yet".to_owned()),

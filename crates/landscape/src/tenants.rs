@@ -11,7 +11,7 @@ use allotment_store::{Template, Tenant as KeySpace};
 use async_trait::async_trait;
 use kube::Client;
 
-use super::service::client_of;
+use crate::client::client_of;
 
 /// Serves logical control planes in this process.
 pub(crate) struct LogicalTenants {
@@ -40,7 +40,7 @@ impl LogicalTenants {
 }
 
 /// Who may ask: client certificates of that authority, tokens signed with that key.
-pub(super) fn access(authorities: CaBundle, key: PrivateKey, issuer: &str) -> Result<AccessConfig, PkiError> {
+pub(crate) fn access(authorities: CaBundle, key: PrivateKey, issuer: &str) -> Result<AccessConfig, PkiError> {
     let service_accounts = ServiceAccountIssuer {
         issuer: issuer.to_owned(),
         keys: ServiceAccountKeys::new(key, &[])?,

@@ -1,7 +1,7 @@
 //! Admission of our kinds, in this process: the one handler of `allotment-admission`, called directly.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use allotment_admission::{Caller, Config, Denial, Operation, Request, review};
 use allotment_api::names::{GROUP, LOCAL_GROUP};
@@ -13,13 +13,13 @@ use allotment_machinery::json;
 use async_trait::async_trait;
 
 /// The user name of the platform's own controllers.
-pub(super) const CONTROLLERS: &str = "system:allotment:controllers";
+pub const CONTROLLERS: &str = "system:allotment:controllers";
 
 /// Reviews writes of our kinds on the platform's own API.
-pub(super) struct OurKinds {
+pub(crate) struct OurKinds {
     config: Config,
     /// What the scheduler sees, once the controllers run.
-    controllers: OnceLock<Arc<Controllers>>,
+    controllers: RwLock<Option<Arc<Controllers>>>,
 }
 
 impl fmt::Debug for OurKinds {
@@ -30,15 +30,14 @@ impl fmt::Debug for OurKinds {
 
 impl OurKinds {
     /// Admission that knows the platform's own identity.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let config = Config { platform_users: [CONTROLLERS.to_owned()].into() };
-        OurKinds { config, controllers: OnceLock::new() }
+        OurKinds { config, controllers: RwLock::default() }
     }
 
     /// From now on warnings tell what these controllers would decide.
-    pub(super) fn set_controllers(&self, controllers: Arc<Controllers>) {
-        // Set once, at the start; a second time there would be nothing new to say.
-        let _ = self.controllers.set(controllers);
+    pub(crate) fn set_controllers(&self, controllers: Arc<Controllers>) {
+        *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = Some(controllers);
     }
 
     fn review(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
@@ -66,7 +65,7 @@ impl OurKinds {
                 caller: &caller,
                 dry_run: request.dry_run,
             };
-            match self.controllers.get() {
+            match &*self.controllers.read().unwrap_or_else(PoisonError::into_inner) {
                 Some(controllers) => {
                     controllers.with_snapshot(|snapshot| review(&self.config, Some(snapshot), &request))
                 }

@@ -1,0 +1,159 @@
+//! The server and what runs over it, in the order in which they start.
+
+use std::fmt;
+use std::sync::Arc;
+
+use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo};
+use allotment_apiserver::builtin::kinds;
+use allotment_apiserver::registry::Registry;
+use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstrap_template};
+use allotment_apiserver::status::ApiError;
+use allotment_controllers::frame::{Seams, Tasks};
+use allotment_controllers::providers::Directory;
+use allotment_controllers::providers::local::Local;
+use allotment_controllers::runtimes::logical::LogicalRuntime;
+use allotment_controllers::{Controllers, Settings, start};
+use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
+use allotment_store::{Store, Template, Tenant};
+use kube::Client;
+
+use crate::admission::{CONTROLLERS, OurKinds};
+use crate::client::client_of;
+use crate::manifests;
+use crate::readiness::ControllersSynced;
+use crate::tenants::{LogicalTenants, access};
+
+/// What the platform's own `/version` answers.
+const PLATFORM_VERSION: &str = "1.36.3";
+
+/// What a landscape is made from.
+#[derive(Debug)]
+pub struct Config {
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+    /// Time, names and UIDs.
+    pub seams: Seams,
+    /// Where the keys of new control planes come from.
+    pub keys: Arc<dyn KeySource>,
+    /// The platform's certificate authority.
+    pub authority: CertificateAuthority,
+    /// What the platform's service-account tokens are signed with.
+    pub service_account_key: PrivateKey,
+    /// When the landscape was made: the age of what every cluster begins with.
+    pub created: jiff::Timestamp,
+    /// Where clients reach it: `https://HOST:PORT`.
+    pub url: String,
+}
+
+/// Why a landscape does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LandscapeError {
+    /// The platform's own API cannot be served.
+    #[error("cannot serve the platform's API")]
+    Serve(#[source] ApiError),
+    /// The platform's keys cannot be used.
+    #[error("cannot use the platform's keys")]
+    Keys(#[from] PkiError),
+    /// An object that a landscape begins with cannot be made.
+    #[error("cannot {what}")]
+    Call {
+        /// `make Purpose mcp`
+        what: String,
+        /// What the API answered.
+        #[source]
+        source: kube::Error,
+    },
+    /// A manifest in the program cannot be read.
+    #[error("the embedded {kind} cannot be read")]
+    Manifest {
+        /// Its kind.
+        kind: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// A landscape that is served.
+pub struct Landscape {
+    server: ApiServer,
+    client: Client,
+    seams: Seams,
+    keys: Arc<dyn KeySource>,
+    url: String,
+    root_ca_pem: Arc<str>,
+    template: Arc<Template>,
+    admission: Arc<OurKinds>,
+    readiness: Arc<ControllersSynced>,
+}
+
+impl fmt::Debug for Landscape {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Landscape").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Landscape {
+    /// Serves the platform's own API in this process. Call it within a tokio runtime.
+    ///
+    /// # Errors
+    /// The store does not answer, or the keys cannot be used.
+    pub async fn serve(config: Config) -> Result<Self, LandscapeError> {
+        let Config { store, seams, keys, authority, service_account_key, created, url } = config;
+        let admission = Arc::new(OurKinds::new());
+        let readiness = Arc::new(ControllersSynced::default());
+        let root_ca_pem: Arc<str> = authority.certificate().to_pem().into();
+        let access = access(authority.bundle(), service_account_key, &url)?;
+        let template = Arc::new(bootstrap_template(created));
+        let server = ApiServer::start(ServerConfig {
+            store,
+            clock: seams.clock.clone(),
+            entropy: seams.entropy.clone(),
+            builtin: Registry::new(kinds()),
+            admission: vec![admission.clone()],
+            readiness: vec![readiness.clone()],
+        });
+        let platform = TenantConfig {
+            tenant: Tenant::platform(),
+            version: PLATFORM_VERSION.to_owned(),
+            server_url: url.clone(),
+            root_ca_pem: Arc::clone(&root_ca_pem),
+            access,
+            template: Arc::clone(&template),
+        };
+        server.ensure_tenant(platform).await.map_err(LandscapeError::Serve)?;
+        let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
+        let client = client_of(&server, &Tenant::platform(), user);
+        Ok(Landscape { server, client, seams, keys, url, root_ca_pem, template, admission, readiness })
+    }
+
+    /// Makes what a landscape begins with, as far as it is missing.
+    ///
+    /// # Errors
+    /// The API refuses, or does not answer.
+    pub async fn ensure(&self) -> Result<(), LandscapeError> {
+        manifests::ensure(&self.client).await
+    }
+
+    /// Starts all controllers in `tasks`. Instances beside them do no harm; admission and readiness ask
+    /// those started last.
+    pub fn start_controllers(&self, tasks: &Tasks, settings: &Settings) -> Arc<Controllers> {
+        let planes = LogicalTenants::new(
+            self.server.clone(),
+            self.template.clone(),
+            self.url.clone(),
+            Arc::clone(&self.root_ca_pem),
+        );
+        let runtime = LogicalRuntime::new(self.client.clone(), Arc::new(planes), self.keys.clone(), self.seams.clone());
+        let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
+        let controllers = Arc::new(start(tasks, &self.client, directory, &self.seams, settings));
+        self.admission.set_controllers(controllers.clone());
+        self.readiness.set_controllers(controllers.clone());
+        controllers
+    }
+
+    /// The API server.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+}

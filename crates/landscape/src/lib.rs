@@ -1,0 +1,14 @@
+//! A whole landscape in one process, over any store: API server, admission of our kinds, controllers,
+//! provider `local`. Wiring only, shared by the binary and the simulation; files, sockets and TLS are
+//! the binary's.
+
+mod admission;
+mod client;
+mod landscape;
+mod manifests;
+mod readiness;
+mod tenants;
+
+pub use admission::CONTROLLERS;
+pub use client::client_of;
+pub use landscape::{Config, Landscape, LandscapeError};
