@@ -7,6 +7,8 @@ mod kind;
 mod schema;
 mod spec;
 mod status;
+#[cfg(test)]
+mod tests;
 mod validation;
 
 pub use definition::DefinitionStrategy;
