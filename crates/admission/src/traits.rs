@@ -85,11 +85,10 @@ fn shape(entry: &TraitEntry, at: &Path, outermost: bool, snapshot: Option<&Snaps
         Some(key) if key.len() > MAX_TRAIT_BYTES => {
             found.errors.push(FieldError::too_long(&at.child("trait"), MAX_TRAIT_BYTES));
         }
-        Some(key) => {
-            if snapshot.is_some_and(|snapshot| !is_known(key) && !snapshot.publishes(key)) {
-                found.warnings.push(format!("{at}.trait: UnknownTrait: no profile publishes {key:?}"));
-            }
+        Some(key) if snapshot.is_some_and(|snapshot| !is_known(key) && !snapshot.publishes(key)) => {
+            found.warnings.push(format!("{at}.trait: UnknownTrait: no profile publishes {key:?}"));
         }
+        Some(_) => {}
         None if entry.is_negated() => {
             found.errors.push(FieldError::forbidden(&at.child("negated"), "only a trait may be negated; use not"));
         }

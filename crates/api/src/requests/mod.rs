@@ -1,5 +1,7 @@
 //! The kinds of clusters on request, group `cluster.openmcp.cloud`: one file per kind.
 
+#![expect(clippy::duplicated_attributes, reason = "each printer column is an attribute with the same keys")]
+
 mod access_policy;
 mod access_request;
 mod cluster;

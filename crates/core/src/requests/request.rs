@@ -128,7 +128,7 @@ fn decide_granted(
     if let Some(plan) = elsewhere.and_then(|key| release(snapshot, key, uid)) {
         return plan;
     }
-    let asked = snapshot.resolve(request).ok();
+    let asked = snapshot.resolve(request).ok().map(Box::new);
     let outcome = Outcome::Bound { snapshot, grant, bound, cluster, asked };
     grant_status(request, grant, GrantPhase::Bound).unwrap_or_else(|| status_plan(request, &outcome, now))
 }

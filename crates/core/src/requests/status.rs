@@ -27,7 +27,7 @@ pub(crate) enum Outcome<'a> {
         grant: &'a ClusterRequestGrant,
         bound: ObjectKey,
         cluster: &'a Cluster,
-        asked: Option<Aggregated>,
+        asked: Option<Box<Aggregated>>,
     },
     /// Bound to a Cluster that is gone.
     Lost { grant: &'a ClusterRequestGrant, bound: ObjectKey },
@@ -72,7 +72,7 @@ fn desired_status(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestam
             let mut said = vec![Said::new(ConditionType::Ready, ready, reason.as_str(), message)];
             said.extend(prefix_condition(request, grant, Some(cluster)));
             said.extend(asked.as_ref().and_then(|asked| version_condition(snapshot, cluster, asked)));
-            said.extend(asked.as_ref().and_then(overridden_condition));
+            said.extend(asked.as_ref().and_then(|asked| overridden_condition(asked)));
             (RequestReason::Success, said)
         }
         Outcome::Lost { grant, bound } => {

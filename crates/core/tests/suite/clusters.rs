@@ -213,3 +213,26 @@ fn ceilings_and_policy_follow_the_purpose_and_stay_when_it_goes() {
     assert_eq!(store.get("Cluster", &key.namespace, &key.name).expect("there")["spec"], spec);
     assert_eq!(store.get("ClusterRequestGrant", "team", "r").expect("there")["spec"], grant);
 }
+
+#[test]
+fn giving_room_back_on_an_old_view_fails_and_takes_nobody_elses_room() {
+    let mut store = landscape();
+    let (mut scheduler, mut names) = granted(&mut store);
+    let key = ObjectKey::new("team", "r");
+    store.delete(&place("ClusterRequest", "team", "r"));
+    scheduler.observe(&store, usize::MAX);
+    assert_eq!(scheduler.step(&mut store, &key, &mut names), Some(Ok(())), "the Grant goes");
+    scheduler.observe(&store, usize::MAX);
+    store.put(request("team", "other", json!({"purposes": ["workload"]})));
+    settle(&mut store, &mut Scheduler::default(), &mut Names(1000));
+    store.put(request("team", "third", json!({"purposes": ["workload"]})));
+    assert_eq!(
+        scheduler.step(&mut store, &key, &mut names),
+        Some(Err(crate::store::Failure::Conflict)),
+        "another took room meanwhile"
+    );
+    let (_, cluster) = only_cluster(&store);
+    let live =
+        cluster["spec"]["tenants"].as_array().expect("tenants").iter().filter(|tenant| tenant["name"] == "other");
+    assert_eq!(live.count(), 1);
+}

@@ -136,6 +136,18 @@ fn check_always(store: &Store, bound: &mut BTreeMap<String, String>) -> Result<(
             (grant["spec"]["requestUID"].to_string(), grant["spec"]["clusterRef"]["uid"].to_string());
         let first = bound.entry(request).or_insert_with(|| cluster.clone());
         prop_assert_eq!(&*first, &cluster, "the grant of {} moved", key);
+        let uid = &grant["spec"]["requestUID"];
+        let request = store.get("ClusterRequest", &key.namespace, &key.name);
+        let wanted = request.is_some_and(|request| {
+            request["metadata"]["uid"] == *uid && request["metadata"].get("deletionTimestamp").is_none()
+        });
+        let bound =
+            store.all("Cluster").find(|(_, cluster)| cluster["metadata"]["uid"] == grant["spec"]["clusterRef"]["uid"]);
+        if let (true, Some((cluster_key, cluster))) = (wanted, bound) {
+            let mut tenants = cluster["spec"]["tenants"].as_array().into_iter().flatten();
+            let recorded = tenants.any(|tenant| tenant["requestUID"] == *uid && tenant["released"] != json!(true));
+            prop_assert!(recorded, "{cluster_key} lost its record of {key}");
+        }
     }
     Ok(())
 }
