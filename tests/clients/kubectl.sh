@@ -71,7 +71,7 @@ kill "$watch_pid" 2>/dev/null || true
 
 # Wait for a deletion, delete by label, delete all of a kind.
 says 'configmap "seen" deleted' k delete cm seen -n team
-says 'condition met' k wait --for=delete cm/seen -n team --timeout=10s || true
+is '' k wait --for=delete cm/seen -n team --timeout=10s
 k label cm applied -n team drop=me >/dev/null
 says 'deleted' k delete cm -n team -l drop=me
 refuses 'NotFound' k get cm applied -n team
@@ -111,7 +111,7 @@ refuses 'Unsupported value: "green"' k patch wd w -n team --type merge -p '{"spe
 says 'patched' k patch wd w -n team --subresource status --type merge -p '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
 says 'condition met' k wait --for=condition=Ready wd/w -n team --timeout=10s
 says 'deleted' k delete crd widgets.shop.example.com
-refuses "the server doesn't have a resource type" k get widgets -n team
+refuses "the server doesn't have a resource type" k --cache-dir anew get widgets -n team
 
 # Who may what.
 says 'serviceaccount/bot created' k create serviceaccount bot -n team
@@ -130,8 +130,9 @@ refuses 'User "system:serviceaccount:team:bot" cannot create resource "configmap
 refuses 'Unauthorized' "$KUBECTL" --kubeconfig /dev/null --server "$server" --certificate-authority ca.crt --token nonsense get ns
 
 # Events.
-k create -f - >/dev/null <<'YAML'
-{"apiVersion":"v1","kind":"Event","metadata":{"name":"e.1","namespace":"team"},"involvedObject":{"kind":"ConfigMap","namespace":"team","name":"c","apiVersion":"v1"},"reason":"Tried","message":"it was tried","type":"Normal","source":{"component":"test"},"firstTimestamp":"2026-01-01T00:00:00Z","lastTimestamp":"2026-01-01T00:00:00Z","count":1}
+uid=$(k get cm c -n team -o 'jsonpath={.metadata.uid}')
+k create -f - >/dev/null <<YAML
+{"apiVersion":"v1","kind":"Event","metadata":{"name":"e.1","namespace":"team"},"involvedObject":{"kind":"ConfigMap","namespace":"team","name":"c","uid":"$uid","apiVersion":"v1"},"reason":"Tried","message":"it was tried","type":"Normal","source":{"component":"test"},"firstTimestamp":"2026-01-01T00:00:00Z","lastTimestamp":"2026-01-01T00:00:00Z","count":1}
 YAML
 says 'it was tried' k events -n team
 says 'it was tried' k get events -n team --field-selector involvedObject.name=c
