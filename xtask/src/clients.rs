@@ -21,6 +21,12 @@ pub(crate) fn check() -> Result<()> {
             run_beside(&server, &mut command)?;
         }
     }
+    say("the README's tour");
+    let server = Server::start(&binary, "readme")?;
+    let (_, kubectl) = assets.kubectl.last().context("no kubectl is installed")?;
+    let mut command = Command::new(&assets.python);
+    command.arg(root().join("tests/clients/readme.py")).arg(root()).env("KUBECTL", kubectl).env("ALLOT", &binary);
+    run_beside(&server, &mut command)?;
     say("Python client");
     let server = Server::start(&binary, "python")?;
     run_beside(&server, Command::new(&assets.python).arg(root().join("tests/clients/python_client.py")))

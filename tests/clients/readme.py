@@ -1,0 +1,39 @@
+"""Runs the README's tour: every `$ command` of its console blocks, in order, in one shell's working
+folder, and checks that each line that the README shows begins as one that was printed begins.
+
+Wants ALLOT, KUBECTL, KUBECONFIG and the path of the checkout as its argument.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+root = pathlib.Path(sys.argv[1])
+here = pathlib.Path.cwd()
+tools = here / "bin"
+tools.mkdir()
+(tools / "allot").symlink_to(os.environ["ALLOT"])
+(tools / "kubectl").symlink_to(os.environ["KUBECTL"])
+(here / "examples").symlink_to(root / "examples")
+(here / "platform.kubeconfig").symlink_to(os.environ["KUBECONFIG"])
+env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "KUBECONFIG": str(here / "platform.kubeconfig")}
+
+ran = 0
+for block in re.findall(r"```console\n(.*?)```", (root / "README.md").read_text(), re.S):
+    for step in re.split(r"^\$ ", block, flags=re.M)[1:]:
+        command, *shown = step.rstrip("\n").split("\n")
+        if command.startswith("export "):
+            continue
+        done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+        printed = (done.stdout + done.stderr).splitlines()
+        for line in shown:
+            # What is generated (names, times, ages) stands behind the first word or two.
+            words = re.split(r"\s+", line.strip())[: 1 if "-" in line.split()[0] else 2]
+            start = re.escape(words[0]) + "".join(r"\s+" + (re.escape(w) if not re.search(r"\d", w) else r"\S+") for w in words[1:])
+            start = re.sub(r"(workload|mcp)\\-[a-z0-9]{8}", r"\1-[a-z0-9]{8}", start)
+            if not any(re.match(start, text.strip()) for text in printed):
+                sys.exit(f"README: $ {command}\nshows:   {line}\nprinted: " + "\n         ".join(printed))
+        ran += 1
+assert ran >= 12, f"only {ran} commands were found"
+print(f"readme: all checks passed ({ran} commands)")
