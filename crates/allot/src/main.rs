@@ -37,7 +37,10 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return end(&Failure::new(Code::Failed, format!("cannot start: {error}"))),
     };
-    match runtime.block_on(commands::run(cli)) {
+    let done = runtime.block_on(commands::run(cli));
+    // What still computes has nothing to say to anybody; dropping the runtime would wait for it.
+    runtime.shutdown_background();
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => end(&failure),
     }

@@ -1,8 +1,13 @@
 //! Errors as Kubernetes answers them: a `Status` object with reason, details and causes.
 
-use allotment_machinery::field::FieldError;
+use std::collections::BTreeSet;
+
+use allotment_machinery::field::{FieldError, MAX_ERRORS};
 use allotment_machinery::json;
 use allotment_machinery::json::Value;
+
+/// The most bytes of faults that one answer lists; each of them may show a large value.
+const MAX_ERROR_BYTES: usize = 1 << 20;
 
 /// An error that a client is answered with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,28 +127,7 @@ impl ApiError {
     /// 422: fields are wrong. `kind` is the kind, not the resource.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let about = About { group, resource: kind, name };
-        let list = match errors {
-            [] => String::new(),
-            [only] => only.to_string(),
-            many => {
-                // One text stands once, however many causes have it.
-                let mut texts: Vec<String> = Vec::new();
-                for text in many.iter().map(ToString::to_string) {
-                    if !texts.contains(&text) {
-                        texts.push(text);
-                    }
-                }
-                if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
-            }
-        };
-        let causes = errors
-            .iter()
-            .map(|error| Cause {
-                reason: error.reason().to_owned(),
-                message: error.body(),
-                field: error.path.to_string(),
-            })
-            .collect();
+        let (list, causes) = shown_errors(errors);
         let message = format!("{} \"{name}\" is invalid: {list}", about.qualified());
         let details = Details { causes, ..about.details() };
         ApiError { code: 422, reason: "Invalid", message, details: Some(Box::new(details)) }
@@ -220,6 +204,31 @@ impl ApiError {
     }
 }
 
+/// Errors as the message lists them and as causes, as many as are worth an answer.
+fn shown_errors(errors: &[FieldError]) -> (String, Vec<Cause>) {
+    // One text stands once, however many causes have it.
+    let mut seen = BTreeSet::new();
+    let mut texts = Vec::new();
+    let mut causes = Vec::new();
+    let mut bytes = 0;
+    for error in errors.iter().take(MAX_ERRORS) {
+        let text = error.to_string();
+        bytes += text.len();
+        if bytes > MAX_ERROR_BYTES && !causes.is_empty() {
+            break;
+        }
+        causes.push(Cause { reason: error.reason().to_owned(), message: error.body(), field: error.path.to_string() });
+        if seen.insert(text.clone()) {
+            texts.push(text);
+        }
+    }
+    if causes.len() < errors.len() {
+        texts.push(format!("and {} more", errors.len() - causes.len()));
+    }
+    let list = if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) };
+    (if errors.is_empty() { String::new() } else { list }, causes)
+}
+
 impl Details {
     fn to_value(&self) -> Value {
         let mut map = allotment_machinery::json::Map::new();
@@ -247,5 +256,36 @@ impl Cause {
         let members = [("reason", &self.reason), ("message", &self.message), ("field", &self.field)];
         let present = members.into_iter().filter(|(_, text)| !text.is_empty());
         Value::Object(present.map(|(key, text)| (key.to_owned(), Value::from(text.as_str()))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::field::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_stays_small_however_much_is_wrong() {
+        let long = "x".repeat(60_000);
+        for (value, most) in [("short", 100_000), (long.as_str(), 3 << 20)] {
+            let path = |index| Path::new("spec").child("list").index(index);
+            let errors: Vec<FieldError> =
+                (0..50_000).map(|index| FieldError::invalid(&path(index), value, "is wrong")).collect();
+            let error = ApiError::invalid("", "ConfigMap", "c", &errors);
+            let size = error.to_value().to_vec().len();
+            assert!(size < most, "{size} bytes");
+            assert!(error.message.contains("spec.list[0]: Invalid value"), "the first faults are told");
+            let told = error.details.expect("has details").causes.len();
+            assert!(error.message.ends_with(&format!("and {} more]", 50_000 - told)), "the rest is counted");
+        }
+    }
+
+    #[test]
+    fn one_text_stands_once_however_many_causes_have_it() {
+        let error = FieldError::required(&Path::new("a"), "");
+        let answer = ApiError::invalid("g", "K", "n", &[error.clone(), error]);
+        assert_eq!(answer.message, "K.g \"n\" is invalid: a: Required value");
+        assert_eq!(answer.details.expect("has details").causes.len(), 2);
     }
 }

@@ -5,6 +5,33 @@ use std::fmt;
 
 use crate::json::Value;
 
+/// The most faults of one request that are told: who has that many mends the first ones first. A body
+/// made of faults alone must not grow into a far larger answer.
+pub const MAX_ERRORS: usize = 100;
+
+/// The longest value or text that a message shows, in bytes; of longer ones the beginning.
+const MAX_SHOWN_BYTES: usize = 64 * 1024;
+
+/// The longest path, in bytes: those of real objects have some hundred.
+const MAX_PATH_BYTES: usize = 4 * 1024;
+
+/// At most about `most` bytes of a text.
+fn shortened(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push('…');
+        text.shrink_to_fit();
+    }
+    text
+}
+
+/// Adds the path of a fault that is only told, not refused, as long as there is room for it.
+pub fn note(paths: &mut Vec<String>, path: impl FnOnce() -> String) {
+    if paths.len() < MAX_ERRORS {
+        paths.push(shortened(path(), MAX_PATH_BYTES));
+    }
+}
+
 /// A path to a field: `spec.containers[0].env[NAME].value`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
@@ -19,30 +46,42 @@ impl Path {
 
     /// A path that begins with `name`.
     pub fn new(name: &str) -> Self {
-        Path { text: name.to_owned() }
+        Path::of(name.to_owned())
+    }
+
+    fn of(text: String) -> Self {
+        Path { text: shortened(text, MAX_PATH_BYTES) }
     }
 
     /// The member `name` of this field.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
+        if self.is_full() {
+            return self.clone();
+        }
         let mut text = self.text.clone();
         if !text.is_empty() {
             text.push('.');
         }
         text.push_str(name);
-        Path { text }
+        Path::of(text)
     }
 
     /// The element at `index` of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Path { text: format!("{}[{index}]", self.text) }
+        if self.is_full() { self.clone() } else { Path::of(format!("{}[{index}]", self.text)) }
     }
 
     /// The value under `key` of this map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Path { text: format!("{}[{key}]", self.text) }
+        if self.is_full() { self.clone() } else { Path::of(format!("{}[{key}]", self.text)) }
+    }
+
+    /// Whether nothing more fits in. Names come from clients, and a path is copied at every step.
+    fn is_full(&self) -> bool {
+        self.text.len() > MAX_PATH_BYTES
     }
 
     /// Whether this is [`Path::root`].
@@ -99,7 +138,7 @@ pub struct ShownValue(String);
 
 impl From<&str> for ShownValue {
     fn from(text: &str) -> Self {
-        ShownValue(go_quote(text))
+        ShownValue::raw(go_quote(text))
     }
 }
 
@@ -119,15 +158,15 @@ impl From<&Value> for ShownValue {
     fn from(value: &Value) -> Self {
         match value {
             Value::String(text) => ShownValue::from(text.as_str()),
-            other => ShownValue(other.to_string()),
+            other => ShownValue::raw(other.to_string()),
         }
     }
 }
 
 impl ShownValue {
-    /// Text shown as it is.
+    /// Text shown as it is, but for what is too long to be shown.
     pub fn raw(text: impl Into<String>) -> Self {
-        ShownValue(text.into())
+        ShownValue(shortened(text.into(), MAX_SHOWN_BYTES))
     }
 }
 
@@ -169,7 +208,7 @@ pub(crate) fn is_printable(character: char) -> bool {
 
 impl FieldError {
     fn new(path: &Path, kind: FieldErrorKind, detail: impl Into<String>) -> Self {
-        FieldError { path: path.clone(), kind, detail: detail.into() }
+        FieldError { path: path.clone(), kind, detail: shortened(detail.into(), MAX_SHOWN_BYTES) }
     }
 
     /// "Required value".
@@ -293,5 +332,18 @@ mod tests {
         assert_eq!(shown(FieldError::too_many(&path, 3, 1)), "spec.names[2]: Too many: 3: must have at most 1 item");
         assert_eq!(Path::root().key("x").to_string(), "[x]");
         assert_eq!(Path::root().to_string(), "<nil>");
+    }
+
+    #[test]
+    fn what_clients_make_long_is_shown_in_part() {
+        let long = "é".repeat(1 << 20);
+        let path = Path::new("data").key(&long).child(&long).index(1);
+        assert!(path.to_string().len() < 5_000, "a path is {} bytes long", path.to_string().len());
+        let error = FieldError::invalid(&path, long.as_str(), long.as_str()).to_string();
+        assert!(error.len() < 150_000 && error.ends_with("é…"), "{} bytes", error.len());
+        let mut paths = Vec::new();
+        (0..1000).for_each(|_| note(&mut paths, || long.clone()));
+        assert_eq!(paths.len(), MAX_ERRORS);
+        assert!(paths.concat().len() < 500_000);
     }
 }

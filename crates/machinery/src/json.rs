@@ -210,6 +210,11 @@ mod tests {
         round(r#"{ "b" : 1, "a" : 2, "b" : 3 }"#, r#"{"a":2,"b":3}"#);
         let parsed = parse_with_duplicates(br#"{"x":{"b":1,"b":2},"y":[{"c":1,"c":1}]}"#).expect("parses");
         assert_eq!(parsed.duplicates, ["x.b", "y[0].c"]);
+        let members: Vec<String> = (0..50_000).map(|n| format!("\"a{n}\":1,\"a{n}\":1")).collect();
+        let bomb = format!("{{\"{}\":{{{}}}}}", "k".repeat(1 << 20), members.join(","));
+        let parsed = parse_with_duplicates(bomb.as_bytes()).expect("parses");
+        let size: usize = parsed.duplicates.iter().map(String::len).sum();
+        assert!(size < 1 << 20, "duplicates take {size} bytes");
     }
 
     #[test]

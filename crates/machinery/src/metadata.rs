@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::field::{FieldError, Path, ShownValue, go_quote, is_printable};
+use crate::field::{FieldError, MAX_ERRORS, Path, ShownValue, go_quote, is_printable};
 use crate::json::{Map, Value, write_string};
 use crate::names::{self, NameRule};
 use crate::time;
@@ -161,7 +161,12 @@ fn check_annotations(annotations: &Map, errors: &mut Vec<FieldError>, path: impl
 
 fn check_owners(owners: &[Value], errors: &mut Vec<FieldError>) {
     let mut controller: Option<&Map> = None;
+    let most = errors.len() + MAX_ERRORS;
     for owner in owners.iter().filter_map(Value::as_object) {
+        // Each of these errors shows all owners: many of both would be their product.
+        if errors.len() >= most {
+            return;
+        }
         check_owner(owner, errors);
         if owner.get("controller").and_then(Value::as_bool) != Some(true) {
             continue;
@@ -247,15 +252,15 @@ fn check_finalizers(finalizers: &[Value], errors: &mut Vec<FieldError>) {
 }
 
 fn no_new_finalizers(new: &Map, old: &Map, errors: &mut Vec<FieldError>) {
-    let held = list(old, "finalizers").unwrap_or_default();
-    let added: BTreeSet<&str> = list(new, "finalizers")
-        .unwrap_or_default()
-        .iter()
-        .filter(|name| !held.contains(name))
-        .filter_map(Value::as_str)
-        .collect();
+    let names = |metadata: &'_ Map| -> BTreeSet<String> {
+        let names = list(metadata, "finalizers").unwrap_or_default().iter().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    };
+    let held = names(old);
+    let wanted = names(new);
+    let added: Vec<&String> = wanted.difference(&held).collect();
     if !added.is_empty() {
-        let quoted: Vec<String> = added.into_iter().map(go_quote).collect();
+        let quoted: Vec<String> = added.into_iter().map(|name| go_quote(name)).collect();
         let detail = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             quoted.join(", ")
@@ -268,6 +273,10 @@ fn managed_fields(metadata: &Map, errors: &mut Vec<FieldError>) {
     let entries = list(metadata, "managedFields").unwrap_or_default();
     for (index, entry) in entries.iter().enumerate() {
         let Some(entry) = entry.as_object() else { continue };
+        // Each may show its manager many times over.
+        if errors.len() >= MAX_ERRORS {
+            return;
+        }
         let path = || at("managedFields").index(index);
         let operation = text(entry, "operation");
         if !matches!(operation, "Apply" | "Update") {
@@ -288,7 +297,8 @@ fn check_field_manager(manager: &str, errors: &mut Vec<FieldError>, path: impl F
     if manager.len() > FIELD_MANAGER_MAX_LENGTH {
         errors.push(FieldError::too_long(&path(), FIELD_MANAGER_MAX_LENGTH));
     }
-    for (index, character) in manager.char_indices().filter(|(_, character)| !is_printable(*character)) {
+    let unprintable = manager.char_indices().filter(|(_, character)| !is_printable(*character));
+    for (index, character) in unprintable.take(MAX_ERRORS) {
         let detail = format!("invalid character U+{:04X} (at position {index})", u32::from(character));
         errors.push(FieldError::invalid(&path(), manager, detail));
     }

@@ -5,6 +5,7 @@
 //! Clients see that form in every answer, whatever they sent, so it is made once, when a body is decoded.
 //! What values mean is left to the strategies.
 
+use allotment_machinery::field::note;
 use allotment_machinery::json::{Map, Value};
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -54,6 +55,18 @@ fn field(message: &'static Message, name: &str) -> Option<&'static Field> {
     })
 }
 
+/// `spec.list[0].name`
+fn place(steps: &[String]) -> String {
+    let mut text = String::new();
+    for step in steps {
+        if !text.is_empty() && !step.starts_with('[') {
+            text.push('.');
+        }
+        text.push_str(step);
+    }
+    text
+}
+
 impl Decoder {
     fn members(&mut self, message: &'static Message, map: Map, root: bool) -> Result<Map, DecodeError> {
         let outer = std::mem::replace(&mut self.owner, message);
@@ -66,7 +79,7 @@ impl Decoder {
             }
             self.path.push(name);
             match field(message, self.path.last().map_or("", String::as_str)) {
-                None => self.unknown.push(self.place()),
+                None => note(&mut self.unknown, || place(&self.path)),
                 Some(field) => {
                     if let Some(value) = self.field(field, value)? {
                         out.push((self.path.last().cloned().unwrap_or_default(), value));
@@ -169,17 +182,6 @@ impl Decoder {
     }
 
     /// Where the decoder is, as strict decoding names it.
-    fn place(&self) -> String {
-        let mut text = String::new();
-        for step in &self.path {
-            if !text.is_empty() && !step.starts_with('[') {
-                text.push('.');
-            }
-            text.push_str(step);
-        }
-        text
-    }
-
     fn mismatch(&self, found: &str, ty: &Type) -> DecodeError {
         let steps: Vec<&str> = self.path.iter().map(String::as_str).filter(|step| !step.starts_with('[')).collect();
         let owner = self.owner.name.rsplit('.').next().unwrap_or_default();

@@ -1,6 +1,8 @@
 //! From the body of a request to an object of a kind: parsed, its type checked, its metadata and fields
 //! brought into shape, unknown fields and duplicate keys treated as the client asked.
 
+use std::collections::BTreeSet;
+
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::object::metadata_str;
@@ -14,6 +16,10 @@ use crate::protobuf;
 use crate::registry::{DecodeError, Row};
 use crate::server::Context;
 use crate::status::ApiError;
+
+/// The most complaints about one body, as in `sigs.k8s.io/json`: a client mends the first of them, and a
+/// body of nothing but unknown fields must not be answered with a list of them all.
+const MAX_COMPLAINTS: usize = 100;
 
 /// A parsed body and what a strict decoder holds against it.
 pub(super) struct Parsed {
@@ -91,15 +97,29 @@ pub(super) fn object(
 }
 
 /// Brings a parsed object into shape; adds what a strict decoder complains of.
-pub(super) fn shape(row: &Row, object: &mut Map, mut complaints: Vec<String>) -> Result<Vec<String>, DecodeError> {
+pub(super) fn shape(row: &Row, object: &mut Map, duplicates: Vec<String>) -> Result<Vec<String>, DecodeError> {
     let mut unknown = Vec::new();
     metadata::decode(object, &mut unknown)?;
     unknown.extend(row.version().schema.decode(object)?.unknown);
-    // A field that is not known has no duplicates either.
-    complaints.retain(|complaint| !unknown.iter().any(|path| *complaint == format!("duplicate field {path:?}")));
-    complaints.extend(unknown.iter().map(|path| format!("unknown field {path:?}")));
     row.version().schema.default(object);
-    Ok(complaints)
+    Ok(complaints(duplicates, &unknown))
+}
+
+/// Each complaint once, duplicates first.
+fn complaints(duplicates: Vec<String>, unknown: &[String]) -> Vec<String> {
+    // A field that is not known has no duplicates either.
+    let mut seen: BTreeSet<String> = unknown.iter().map(|path| format!("duplicate field {path:?}")).collect();
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    let mut complaints = Vec::new();
+    for complaint in duplicates.into_iter().chain(unknown) {
+        if complaints.len() == MAX_COMPLAINTS {
+            break;
+        }
+        if seen.insert(complaint.clone()) {
+            complaints.push(complaint);
+        }
+    }
+    complaints
 }
 
 fn unrecognised(row: &Row, body: &[u8], fault: &str) -> ApiError {
@@ -182,4 +202,22 @@ pub(super) fn connected(
 /// `DeleteOptions` in a protobuf body.
 pub(super) fn protobuf_options(body: &[u8]) -> Result<Value, String> {
     parse_protobuf(body, "v1", "DeleteOptions")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_told_once_and_the_first_of_many() {
+        let texts = |complaints: Vec<String>| complaints.join(", ");
+        let paths = |list: &[&str]| -> Vec<String> { list.iter().map(|path| (*path).to_owned()).collect() };
+        assert_eq!(
+            texts(complaints(paths(&["duplicate field \"a\"", "duplicate field \"b\""]), &paths(&["b", "c"]))),
+            "duplicate field \"a\", unknown field \"b\", unknown field \"c\""
+        );
+        let many: Vec<String> = (0..300_000).map(|index| format!("f{index}")).collect();
+        let duplicates = many.iter().map(|path| format!("duplicate field {path:?}")).collect();
+        assert_eq!(complaints(duplicates, &many).len(), MAX_COMPLAINTS);
+    }
 }

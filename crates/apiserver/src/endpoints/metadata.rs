@@ -1,5 +1,6 @@
 //! Decodes `metadata` as a typed decoder would, and keeps what the server alone may set.
 
+use allotment_machinery::field::note;
 use allotment_machinery::json::{Map, Value};
 
 use crate::registry::DecodeError;
@@ -51,7 +52,7 @@ pub(super) fn decode(object: &mut Map, unknown: &mut Vec<String>) -> Result<(), 
     metadata.retain(|name, _| {
         let known = MEMBERS.iter().any(|(member, _)| *member == name);
         if !known {
-            unknown.push(format!("metadata.{name}"));
+            note(unknown, || format!("metadata.{name}"));
         }
         known
     });
@@ -140,7 +141,7 @@ fn decode_owner(index: usize, owner: &mut Value, unknown: &mut Vec<String>) -> R
     map.retain(|name, value| {
         let known = OWNER_TEXTS.contains(&name) || OWNER_FLAGS.contains(&name);
         if !known {
-            unknown.push(format!("{path}.{name}"));
+            note(unknown, || format!("{path}.{name}"));
         }
         known && !value.is_null()
     });

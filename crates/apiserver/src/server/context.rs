@@ -6,6 +6,9 @@ use super::{ApiServer, TenantState};
 use crate::auth::UserInfo;
 use crate::request::RequestInfo;
 
+/// The most warnings that are kept for one answer: no more of them fit into its headers.
+const MAX_WARNINGS: usize = 256;
+
 /// One request's surroundings.
 #[derive(Debug)]
 pub struct Context {
@@ -26,11 +29,11 @@ impl Context {
         Context { server, tenant, user, info, warnings: Mutex::default() }
     }
 
-    /// Adds a warning to the answer; the same one only once.
+    /// Adds a warning to the answer; the same one only once, and none beyond [`MAX_WARNINGS`].
     pub fn warn(&self, text: impl Into<String>) {
         let text = text.into();
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if !warnings.contains(&text) {
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
     }

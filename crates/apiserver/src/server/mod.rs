@@ -9,6 +9,7 @@ mod tenant;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use allotment_machinery::schema::Interner;
 use allotment_machinery::seams::{Clock, Entropy};
@@ -27,6 +28,9 @@ use crate::loops;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 use crate::status::ApiError;
+
+/// How long running requests may take to end when the server stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a server is made from.
 pub struct ServerConfig {
@@ -90,11 +94,14 @@ impl ApiServer {
         server
     }
 
-    /// Ends watches and everything else that runs, and waits for it.
+    /// Ends watches and everything else that runs, and waits for it, though not for ever: a client must
+    /// not be able to keep the process.
     pub async fn stop(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();
-        self.shared.tasks.wait().await;
+        if tokio::time::timeout(STOP_TIMEOUT, self.shared.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = self.shared.tasks.len(), "the server stopped while requests were still running");
+        }
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -1,6 +1,7 @@
 //! The parser: RFC 8259, bounded in depth, UTF-8 only.
 
 use super::{Map, Number, Value};
+use crate::field::note;
 
 /// How deep arrays and objects may nest. Deep enough for every schema seen in the field (a nested
 /// property costs two levels), shallow enough for a small thread's stack.
@@ -76,6 +77,22 @@ pub fn parse_first(text: &str) -> Result<(Parsed, usize), JsonError> {
 enum Step {
     Key(String),
     Index(usize),
+}
+
+/// The path of the member `key` of the value that `steps` lead to.
+fn path_to(steps: &[Step], key: &str) -> String {
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Key(name) if path.is_empty() => path.push_str(name),
+            Step::Key(name) => path.extend([".", name]),
+            Step::Index(index) => path.push_str(&format!("[{index}]")),
+        }
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path + key
 }
 
 struct Parser<'a> {
@@ -209,25 +226,10 @@ impl Parser<'_> {
         let map = Map::from_unsorted(members, |key| found.push(key.to_owned()));
         found.dedup();
         for key in found {
-            let path = self.path_to(&key);
-            self.duplicates.push(path);
+            let path = &self.path;
+            note(&mut self.duplicates, || path_to(path, &key));
         }
         map
-    }
-
-    fn path_to(&self, key: &str) -> String {
-        let mut path = String::new();
-        for step in &self.path {
-            match step {
-                Step::Key(name) if path.is_empty() => path.push_str(name),
-                Step::Key(name) => path.extend([".", name]),
-                Step::Index(index) => path.push_str(&format!("[{index}]")),
-            }
-        }
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path + key
     }
 
     fn digits(&mut self) -> Result<(), JsonError> {

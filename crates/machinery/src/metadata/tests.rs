@@ -88,6 +88,27 @@ fn owners_are_named_in_full_and_only_one_controls() {
 }
 
 #[test]
+fn an_object_of_faults_alone_does_not_multiply_them() {
+    let metadata = |fields: Value| map(fields);
+    let owner = |index: usize| json!({"apiVersion": "v1", "kind": "K", "name": (format!("n{index}")), "uid": "u", "controller": true});
+    let owners: Vec<Value> = (0..20_000).map(owner).collect();
+    let manager = "\u{1}".repeat(400_000);
+    let managed = json!([{"manager": manager, "operation": "Apply"}]);
+    for fields in [
+        json!({"name": "a", "ownerReferences": (Value::Array(owners))}),
+        json!({"name": "a", "managedFields": managed}),
+    ] {
+        let errors = validate_create(&metadata(fields), false, NameRule::Subdomain);
+        let size: usize = errors.iter().map(|error| error.to_string().len()).sum();
+        assert!(!errors.is_empty() && size < 16 << 20, "{} errors of {size} bytes", errors.len());
+    }
+    let many = |from: usize| Value::Array((from..from + 50_000).map(|n| Value::from(format!("e.com/f{n}"))).collect());
+    let old = json!({"name": "a", "resourceVersion": "1", "deletionTimestamp": "2020-01-01T00:00:00Z", "finalizers": (many(0))});
+    let new = json!({"name": "a", "resourceVersion": "1", "deletionTimestamp": "2020-01-01T00:00:00Z", "finalizers": (many(25_000))});
+    assert_eq!(validate_update(&map(new), &map(old)).len(), 1);
+}
+
+#[test]
 fn finalizers_are_qualified_and_do_not_contradict_each_other() {
     create(
         json!({"name": "a", "namespace": "n", "finalizers": ["orphan", "foregroundDeletion"]}),

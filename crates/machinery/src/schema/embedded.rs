@@ -2,7 +2,7 @@
 
 use super::node::Schema;
 use super::trail::Trail;
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, Path, note};
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::names::{self, NameRule};
@@ -64,7 +64,7 @@ pub(super) fn prune_metadata(resource: &mut Map, trail: Trail<'_>, unknown: &mut
     metadata.retain(|name, value| {
         let known = member_type(name).is_some();
         if !known {
-            unknown.push(Trail::Member(&Trail::Member(&trail, "metadata"), name).to_string());
+            note(unknown, || Trail::Member(&Trail::Member(&trail, "metadata"), name).to_string());
         }
         known && !value.is_null()
     });

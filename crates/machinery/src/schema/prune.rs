@@ -6,10 +6,11 @@
 use super::embedded;
 use super::node::{Additional, Schema, Shape};
 use super::trail::Trail;
+use crate::field::note;
 use crate::json::{Map, Value};
 
 /// Drops members that `schema` does not know from an object of a kind whose root is `schema`, and
-/// returns their paths in the order in which they were met, those in the metadata of embedded resources
+/// returns the paths of the first of them in the order in which they were met, those in the metadata of embedded resources
 /// last. `apiVersion`, `kind` and `metadata` stay.
 pub fn prune(schema: &Schema, object: &mut Map) -> Vec<String> {
     let mut unknown = Unknown::default();
@@ -59,7 +60,7 @@ fn prune_members(schema: &Schema, map: &mut Map, resource: bool, trail: Trail<'_
             Some(member) => prune_value(member, value, Trail::Member(&trail, name), unknown),
             None if keeps => {}
             None => {
-                unknown.members.push(Trail::Member(&trail, name).to_string());
+                note(&mut unknown.members, || Trail::Member(&trail, name).to_string());
                 return false;
             }
         }

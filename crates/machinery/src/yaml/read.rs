@@ -6,18 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::{Document, DuplicateKey, MAX_EXPANSION, YamlError, resolve};
+use crate::field::MAX_ERRORS;
 use crate::json::{self, MAX_DEPTH, Map, Value};
 
 /// The values of a text that is JSON, one after another; `None` if it is something else.
 pub(super) fn json_stream(text: &str) -> Option<Vec<Document>> {
     let mut documents = Vec::new();
     let mut rest = text.trim_start();
+    let (mut line, mut counted) = (1, 0);
     if !rest.starts_with(['{', '[']) {
         return None;
     }
     while !rest.is_empty() {
         let (parsed, length) = json::parse_first(rest).ok()?;
-        let line = 1 + text[..text.len() - rest.len()].matches('\n').count();
+        let begin = text.len() - rest.len();
+        line += text[counted..begin].matches('\n').count();
+        counted = begin;
         let duplicates = parsed.duplicates.into_iter().map(|path| {
             let key = path.rsplit('.').next().unwrap_or_default().to_owned();
             DuplicateKey { line: 0, key, path }
@@ -226,7 +230,7 @@ impl Reader {
                 };
                 let duplicate = !members.seen.insert(key.clone());
                 members.key = Some(Key::Name(key.clone()));
-                if duplicate {
+                if duplicate && self.duplicates.len() < MAX_ERRORS {
                     let path = self.path();
                     self.duplicates.push(DuplicateKey { line, key, path });
                 }
