@@ -144,6 +144,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let interrupted = stop.clone();
     let serving = listener::serve(socket, tls, ApiService::new(server.clone()), stop);
     tokio::select! {
+        biased;
         result = serving => result?,
         result = tokio::signal::ctrl_c() => {
             result?;

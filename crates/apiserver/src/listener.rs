@@ -68,11 +68,13 @@ pub async fn serve(
     let acceptor = tls.map(TlsAcceptor::from);
     loop {
         let permit = tokio::select! {
+            biased;
             () = stop.cancelled() => break,
             permit = Arc::clone(&room).acquire_owned() => permit,
         };
         let Ok(permit) = permit else { break };
         let (stream, from) = tokio::select! {
+            biased;
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
@@ -166,6 +168,7 @@ where
     let connection = builder.serve_connection(TokioIo::new(stream), handler);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
+        biased;
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();

@@ -62,6 +62,7 @@ pub(crate) async fn run(server: ApiServer) {
         if let Err(error) = follow(&server, &known, &mut queue).await {
             tracing::warn!(%error, "the loops look at everything again");
             tokio::select! {
+                biased;
                 () = stopping.cancelled() => {}
                 () = tokio::time::sleep(RETRY) => {}
             }

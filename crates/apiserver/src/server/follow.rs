@@ -79,6 +79,7 @@ impl ApiServer {
         let mut source = self.store().watch(WatchScope::All, *from).await?;
         loop {
             let event = tokio::select! {
+                biased;
                 () = self.stopping().cancelled() => return Ok(()),
                 event = source.next() => event?,
             };

@@ -1,3 +1,5 @@
+//! Rules of object metadata: what is refused on create and on update, and in which words.
+
 use super::*;
 use crate::json;
 

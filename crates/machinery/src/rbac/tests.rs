@@ -1,3 +1,5 @@
+//! Rules against requests and against each other.
+
 use proptest::prelude::*;
 
 use super::*;

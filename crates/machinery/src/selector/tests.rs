@@ -1,3 +1,5 @@
+//! Selectors: texts, matches and errors.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

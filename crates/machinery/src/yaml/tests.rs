@@ -1,3 +1,5 @@
+//! YAML in and out: documents, scalars and limits.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -107,6 +107,7 @@ pub(crate) async fn run_aggregation(server: ApiServer) {
     let stopping = server.stopping().clone();
     loop {
         tokio::select! {
+            biased;
             () = stopping.cancelled() => return,
             () = server.aggregation().bell.notified() => {}
         }
@@ -117,6 +118,7 @@ pub(crate) async fn run_aggregation(server: ApiServer) {
             tracing::warn!(tenant = tenant.as_str(), %error, "aggregated roles could not be brought up to date");
             server.aggregation().mark(&tenant);
             tokio::select! {
+                biased;
                 () = stopping.cancelled() => return,
                 () = tokio::time::sleep(RETRY) => {}
             }

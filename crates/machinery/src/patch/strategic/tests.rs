@@ -1,3 +1,5 @@
+//! Strategic merge patches, by tables and laws.
+
 use proptest::prelude::*;
 
 use super::*;
