@@ -9,8 +9,9 @@
 
 mod ownership;
 mod review;
+mod selectors;
 mod stamp;
 mod traits;
 mod validate;
 
-pub use review::{Caller, Config, Denial, Operation, Request, Reviewed, review};
+pub use review::{Caller, Config, Denial, Operation, Request, Reviewed, review, stamp};

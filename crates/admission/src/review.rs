@@ -7,7 +7,7 @@ use allotment_core::requests::Snapshot;
 use allotment_machinery::field::FieldError;
 use serde_json::Value;
 
-use crate::{ownership, stamp, validate};
+use crate::{ownership, validate};
 
 /// What is done to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,34 +84,54 @@ pub enum Denial {
     Forbidden(String),
 }
 
-/// Reviews a write. `snapshot` is what the scheduler sees, for warnings that need other objects;
-/// without one these are left out.
-pub fn review(config: &Config, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Reviewed, Denial> {
-    if !matches!(request.group, names::GROUP | names::LOCAL_GROUP) || request.operation == Operation::Delete {
-        return Ok(Reviewed::default());
+/// Stamps a write before the API server judges its fields by their schema: the object to store instead,
+/// where it has to be changed. Refuses what the caller may not write.
+pub fn stamp(config: &Config, request: &Request<'_>) -> Result<Option<Value>, Denial> {
+    if !is_ours(request) {
+        return Ok(None);
     }
     let platform = config.is_platform(request.caller);
     if !platform {
         ownership::check(request)?;
     }
-    if !request.subresource.is_empty() || request.object["metadata"].get("deletionTimestamp").is_some() {
-        return Ok(Reviewed::default());
+    if !is_judged(request) || request.kind != "AccessRequest" {
+        return Ok(None);
     }
     let mut object = request.object.clone();
-    if request.kind == "AccessRequest" {
-        stamp::requested_by(request, platform, &mut object)?;
+    crate::stamp::requested_by(request, platform, &mut object)?;
+    Ok((object != *request.object).then_some(object))
+}
+
+/// Reviews a write, after [`stamp`]; to be called once the fields are of the types that the schema says,
+/// so that errors of type are the schema's, which names each field. `snapshot` is what the scheduler
+/// sees, for warnings that need other objects; without one these are left out.
+pub fn review(config: &Config, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Reviewed, Denial> {
+    let stamped = stamp(config, request)?;
+    if !is_ours(request) || !is_judged(request) {
+        return Ok(Reviewed::default());
     }
+    let object = stamped.as_ref().unwrap_or(request.object);
     // What was stored once is not judged again: rules that came later must not lock its owner out.
     let unchanged = request.operation == Operation::Update && object["spec"] == request.old_object["spec"];
     let mut found = Found::default();
     if !unchanged {
-        validate::check(request, &object, snapshot, &mut found);
+        validate::check(request, object, snapshot, &mut found);
     }
     if !found.errors.is_empty() {
         return Err(Denial::Invalid(found.errors));
     }
-    let changed = object != *request.object;
-    Ok(Reviewed { object: changed.then_some(object), warnings: found.warnings })
+    Ok(Reviewed { object: stamped, warnings: found.warnings })
+}
+
+fn is_ours(request: &Request<'_>) -> bool {
+    matches!(request.group, names::GROUP | names::LOCAL_GROUP) && request.operation != Operation::Delete
+}
+
+/// Whether the spec is judged: not with a subresource, and not once the stored object is being deleted,
+/// since finalizers have to be able to go whatever it says. What a new object says of its deletion
+/// counts for nothing: the API server drops it.
+fn is_judged(request: &Request<'_>) -> bool {
+    request.subresource.is_empty() && request.old_object["metadata"].get("deletionTimestamp").is_none()
 }
 
 /// What a review found.

@@ -7,6 +7,7 @@ use allotment_core::requests::{Constancy, Equivalences, Expression, Snapshot};
 use allotment_machinery::field::{FieldError, Path, ShownValue};
 
 use crate::review::Found;
+use serde_json::Value;
 
 /// Checks a list of entries; only requests may have expressions.
 pub(crate) fn check(
@@ -46,6 +47,62 @@ pub(crate) fn check(
     }
 }
 
+/// Checks the JSON types inside entries, which no structural schema can say of a recursive shape; what
+/// passes can be read as entries. A key that is none of an entry's is an error: left out in silence, a
+/// misspelt `optional` would turn a wish into a demand.
+pub(crate) fn check_types(list: &Value, path: &Path, found: &mut Found) {
+    let Some(list) = list.as_array() else { return };
+    for (index, entry) in list.iter().enumerate() {
+        entry_types(entry, &path.index(index), found);
+    }
+}
+
+fn entry_types(entry: &Value, at: &Path, found: &mut Found) {
+    let Some(fields) = entry.as_object() else {
+        found.errors.push(wrong_type(at, entry, "an object"));
+        return;
+    };
+    for (key, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let path = at.child(key);
+        match key.as_str() {
+            "or" | "and" | "xor" => match value.as_array() {
+                Some(list) => list.iter().enumerate().for_each(|(i, inner)| entry_types(inner, &path.index(i), found)),
+                None => found.errors.push(wrong_type(&path, value, "a list of entries")),
+            },
+            "not" => entry_types(value, &path, found),
+            "trait" | "name" if value.is_string() => {}
+            "trait" | "name" => found.errors.push(wrong_type(&path, value, "a string")),
+            "optional" | "negated" if value.is_boolean() => {}
+            "optional" | "negated" => found.errors.push(wrong_type(&path, value, "true or false")),
+            "weight" if value.as_i64().is_some_and(|weight| i32::try_from(weight).is_ok()) => {}
+            "weight" => found.errors.push(wrong_type(&path, value, "a number from 1 to 100")),
+            _ => found.errors.push(FieldError::forbidden(&path, "unknown field")),
+        }
+    }
+}
+
+fn wrong_type(path: &Path, value: &Value, expected: &str) -> FieldError {
+    let shown = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    FieldError::type_invalid(path, ShownValue::raw(shown), format!("must be {expected}"))
+}
+
+/// Checks the name of a trait: any text that a person can read and tell from another.
+pub(crate) fn check_name(text: &str, path: &Path, found: &mut Found) {
+    if text.len() > MAX_TRAIT_BYTES {
+        found.errors.push(FieldError::too_long(path, MAX_TRAIT_BYTES));
+    } else if text.trim() != text || text.chars().any(char::is_control) {
+        let detail = "must not begin or end with white space, nor contain control characters";
+        found.errors.push(FieldError::invalid(path, text, detail));
+    }
+}
+
 fn children(entry: &TraitEntry) -> Vec<(&'static str, Vec<&TraitEntry>)> {
     let lists = [("or", &entry.or), ("and", &entry.and), ("xor", &entry.xor)];
     let lists = lists.into_iter().filter_map(|(name, list)| Some((name, list.as_ref()?.iter().collect())));
@@ -82,8 +139,8 @@ fn shape(entry: &TraitEntry, at: &Path, outermost: bool, snapshot: Option<&Snaps
     }
     match entry.key() {
         Some("") => found.errors.push(FieldError::required(&at.child("trait"), "")),
-        Some(key) if key.len() > MAX_TRAIT_BYTES => {
-            found.errors.push(FieldError::too_long(&at.child("trait"), MAX_TRAIT_BYTES));
+        Some(key) if key.len() > MAX_TRAIT_BYTES || key.trim() != key || key.chars().any(char::is_control) => {
+            check_name(key, &at.child("trait"), found);
         }
         Some(key) if snapshot.is_some_and(|snapshot| !is_known(key) && !snapshot.publishes(key)) => {
             found.warnings.push(format!("{at}.trait: UnknownTrait: no profile publishes {key:?}"));

@@ -15,10 +15,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::review::{Found, Operation, Request};
-use crate::traits;
+use crate::{selectors, traits};
 
 /// Checks the object as it is to be stored.
 pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Snapshot>, found: &mut Found) {
+    if matches!(request.kind, "Purpose" | "ClusterRequest") {
+        traits::check_types(&object["spec"]["traits"], &spec().child("traits"), found);
+        if !found.errors.is_empty() {
+            return;
+        }
+    }
     match request.kind {
         "ClusterProvider" => with(object, found, provider),
         "Cluster" => with(object, found, cluster),
@@ -49,8 +55,33 @@ fn with<T: DeserializeOwned>(object: &Value, found: &mut Found, check: impl FnOn
 }
 
 fn provider(provider: &ClusterProviderSpec, found: &mut Found) {
+    let path = spec().child("package");
     if provider.package.trim().is_empty() {
-        found.errors.push(FieldError::required(&spec().child("package"), "builtin:<name>, an image, or a path"));
+        found.errors.push(FieldError::required(&path, "builtin:<name>, an image, or a path"));
+    } else if provider.package.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        let detail = "must not contain white space or control characters";
+        found.errors.push(FieldError::invalid(&path, provider.package.as_str(), detail));
+    }
+    for (index, secret) in provider.package_pull_secret.iter().enumerate() {
+        name(&secret.name, &spec().child("packagePullSecret").index(index).child("name"), found);
+    }
+}
+
+/// The name of an object that is referred to: one that no object can have is a mistake for sure.
+fn name(text: &str, path: &Path, found: &mut Found) {
+    if text.is_empty() {
+        found.errors.push(FieldError::required(path, ""));
+        return;
+    }
+    let faults = names::dns1123_subdomain(text);
+    found.errors.extend(faults.into_iter().map(|fault| FieldError::invalid(path, text, fault.to_string())));
+}
+
+/// Names of objects, each once.
+fn object_names(items: &[String], path: &Path, found: &mut Found) {
+    unique_names(items, path, found);
+    for (index, item) in items.iter().enumerate().filter(|(_, item)| !item.is_empty()) {
+        name(item, &path.index(index), found);
     }
 }
 
@@ -94,15 +125,19 @@ fn namespace(text: Option<&str>, path: &Path, found: &mut Found) {
 }
 
 fn cluster(cluster: &ClusterSpec, found: &mut Found) {
-    for (field, text) in
-        [("name", &cluster.cluster_provider_ref.name), ("profile", &cluster.cluster_provider_ref.profile)]
-    {
-        if text.is_empty() {
-            found.errors.push(FieldError::required(&spec().child("clusterProviderRef").child(field), ""));
+    let reference = &cluster.cluster_provider_ref;
+    name(&reference.name, &spec().child("clusterProviderRef").child("name"), found);
+    name(&reference.profile, &spec().child("clusterProviderRef").child("profile"), found);
+    if let Some(config) = &cluster.cluster_config_ref {
+        let at = spec().child("clusterConfigRef");
+        name(&config.name, &at.child("name"), found);
+        name(&config.api_group, &at.child("apiGroup"), found);
+        if config.kind.is_empty() {
+            found.errors.push(FieldError::required(&at.child("kind"), ""));
         }
     }
     version(cluster.kubernetes.version.as_deref(), &spec().child("kubernetes").child("version"), found);
-    unique_names(&cluster.purposes, &spec().child("purposes"), found);
+    object_names(&cluster.purposes, &spec().child("purposes"), found);
     duration(cluster.idle_grace.as_deref(), &spec().child("idleGrace"), false, found);
 }
 
@@ -118,7 +153,18 @@ fn purpose(purpose: &PurposeSpec, snapshot: Option<&Snapshot>, found: &mut Found
         let detail = "spare Clusters are not kept yet; leave it out";
         found.errors.push(FieldError::invalid(&spec().child("warm"), i64::from(warm), detail));
     }
-    unique_names(&purpose.profiles, &spec().child("profiles"), found);
+    let profiles = spec().child("profiles");
+    unique_names(&purpose.profiles, &profiles, found);
+    for (index, text) in purpose.profiles.iter().enumerate().filter(|(_, text)| !text.is_empty()) {
+        let (provider, profile) = text.split_once('/').unwrap_or(("any", text));
+        if [provider, profile].iter().any(|part| names::dns1123_subdomain(part).into_iter().next().is_some()) {
+            let detail = "must be the name of a profile, or provider/profile";
+            found.errors.push(FieldError::invalid(&profiles.index(index), text.as_str(), detail));
+        }
+    }
+    if let Some(selector) = &purpose.allowed_namespaces {
+        selectors::check(selector, &spec().child("allowedNamespaces"), found);
+    }
     namespace(purpose.namespace.as_deref(), &spec().child("namespace"), found);
     duration(purpose.idle_grace.as_deref(), &spec().child("idleGrace"), false, found);
     if purpose.dedicated != Some(true) && purpose.permission_ceiling.is_none() {
@@ -137,7 +183,7 @@ fn cluster_request(
     if wanted.purposes.is_empty() {
         found.errors.push(FieldError::required(&spec().child("purposes"), "at least one"));
     }
-    unique_names(&wanted.purposes, &spec().child("purposes"), found);
+    object_names(&wanted.purposes, &spec().child("purposes"), found);
     traits::check(&wanted.traits, &spec().child("traits"), true, snapshot, found);
     let text = wanted.kubernetes.as_ref().and_then(|wanted| wanted.version.as_deref());
     let parsed = version(text, &spec().child("kubernetes").child("version"), found);
@@ -224,9 +270,7 @@ fn access_request(access: &AccessRequestSpec, found: &mut Found) {
     for (field, reference) in [("clusterRef", &access.cluster_ref), ("requestRef", &access.request_ref)] {
         let Some(reference) = reference else { continue };
         let at = spec().child(field);
-        if reference.name.is_empty() {
-            found.errors.push(FieldError::required(&at.child("name"), ""));
-        }
+        name(&reference.name, &at.child("name"), found);
         namespace(reference.namespace.as_deref(), &at.child("namespace"), found);
     }
     duration(access.ttl.as_deref(), &spec().child("ttl"), true, found);
@@ -240,14 +284,21 @@ fn access_policy(policy: &AccessPolicySpec, found: &mut Found) {
             found.errors.push(FieldError::required(&at, "exactly one of namespace and namespaceSelector"));
         }
         namespace(peer.namespace.as_deref(), &at.child("namespace"), found);
+        if let Some(selector) = &peer.namespace_selector {
+            selectors::check(selector, &at.child("namespaceSelector"), found);
+        }
     }
     permissions(&policy.permissions, found);
-    unique_names(policy.names.as_deref().unwrap_or_default(), &spec().child("names"), found);
+    object_names(policy.names.as_deref().unwrap_or_default(), &spec().child("names"), found);
 }
 
 fn equivalence(equivalence: &TraitEquivalenceSpec, found: &mut Found) {
     if equivalence.traits.len() < 2 {
         found.errors.push(FieldError::required(&spec().child("traits"), "at least two"));
     }
-    unique_names(&equivalence.traits, &spec().child("traits"), found);
+    let path = spec().child("traits");
+    unique_names(&equivalence.traits, &path, found);
+    for (index, text) in equivalence.traits.iter().enumerate() {
+        traits::check_name(text, &path.index(index), found);
+    }
 }

@@ -187,6 +187,99 @@ fn wrong_fields_are_named_with_the_reason() {
 }
 
 #[test]
+fn types_inside_trait_expressions_are_checked_field_by_field() {
+    for (entry, expect) in [
+        (json!("a"), "spec.traits[0]: Invalid value: string: must be an object"),
+        (json!(["a"]), "spec.traits[0]: Invalid value: array: must be an object"),
+        (json!({"or": {"trait": "a"}}), "spec.traits[0].or: Invalid value: object: must be a list of entries"),
+        (json!({"or": [["a", "b"]]}), "spec.traits[0].or[0]: Invalid value: array: must be an object"),
+        (json!({"or": [null]}), "spec.traits[0].or[0]: Invalid value: null: must be an object"),
+        (json!({"not": {"trait": 5}}), "spec.traits[0].not.trait: Invalid value: number: must be a string"),
+        (
+            json!({"and": [{"trait": "a", "optional": "yes"}]}),
+            "spec.traits[0].and[0].optional: Invalid value: string: must be true or false",
+        ),
+        (
+            json!({"trait": "a", "weight": 1.5}),
+            "spec.traits[0].weight: Invalid value: number: must be a number from 1 to 100",
+        ),
+        (json!({"or": [{"trait": "a", "optionl": true}]}), "spec.traits[0].or[0].optionl: Forbidden: unknown field"),
+        (
+            json!({"or": [{"trait": " a"}, {"trait": "b"}]}),
+            "spec.traits[0].or[0].trait: Invalid value: \" a\": must not begin or end with white space, nor contain \
+             control characters",
+        ),
+    ] {
+        invalid("ClusterRequest", json!({"purposes": ["w"], "traits": [entry]}), &[expect]);
+    }
+}
+
+#[test]
+fn names_that_no_object_can_have_are_refused_where_they_are_referred_to() {
+    for (kind, spec, field) in [
+        ("ClusterRequest", json!({"purposes": ["Mcp"]}), "spec.purposes[0]"),
+        (
+            "Cluster",
+            json!({"clusterProviderRef": {"name": "a/b", "profile": "q"}, "kubernetes": {}, "purposes": []}),
+            "spec.clusterProviderRef.name",
+        ),
+        ("AccessRequest", json!({"requestRef": {"name": "a b"}}), "spec.requestRef.name"),
+        ("AccessPolicy", json!({"names": ["A"]}), "spec.names[0]"),
+        ("ClusterProvider", json!({"package": "a b"}), "spec.package"),
+        (
+            "ClusterProvider",
+            json!({"package": "x", "packagePullSecret": [{"name": "X"}]}),
+            "spec.packagePullSecret[0].name",
+        ),
+        ("Purpose", json!({"profiles": ["a/b/c"]}), "spec.profiles[0]"),
+        ("TraitEquivalence", json!({"traits": ["a", "\u{7}"]}), "spec.traits[1]"),
+    ] {
+        match Write::create(kind, spec.clone()).review(None) {
+            Err(Denial::Invalid(errors)) => {
+                assert!(errors.iter().all(|error| error.to_string().starts_with(field)), "{spec}: {errors:?}");
+            }
+            other => panic!("{spec}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn selectors_of_namespaces_are_checked() {
+    for (requirement, field) in [
+        (json!({"key": "a", "operator": "Is", "values": ["b"]}), "operator"),
+        (json!({"key": "a", "operator": "In"}), "values"),
+        (json!({"key": "a", "operator": "Exists", "values": ["b"]}), "values"),
+        (json!({"key": "", "operator": "Exists"}), "key"),
+        (json!({"key": "a", "operator": "NotIn", "values": ["b c"]}), "values[0]"),
+    ] {
+        let selector = json!({"matchExpressions": [requirement]});
+        let policy = json!({"from": [{"namespaceSelector": selector}]});
+        for (kind, spec, at) in [
+            ("Purpose", json!({"allowedNamespaces": selector}), "spec.allowedNamespaces"),
+            ("AccessPolicy", policy, "spec.from[0].namespaceSelector"),
+        ] {
+            match Write::create(kind, spec.clone()).review(None) {
+                Err(Denial::Invalid(errors)) => {
+                    let expect = format!("{at}.matchExpressions[0].{field}: ");
+                    assert!(errors.iter().all(|error| error.to_string().starts_with(&expect)), "{spec}: {errors:?}");
+                }
+                other => panic!("{spec}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_object_that_says_it_is_being_deleted_is_judged_and_stamped_all_the_same() {
+    let mut write = Write::create("AccessRequest", json!({"clusterRef": {"name": "c"}, "ttl": "x"}));
+    write.new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(matches!(write.review(None), Err(Denial::Invalid(_))));
+    write.new["spec"] = json!({"clusterRef": {"name": "c"}, "requestedBy": {"username": "somebody else"}});
+    let stored = write.review(None).expect("admitted").object.expect("stamped");
+    assert_eq!(stored["spec"]["requestedBy"]["username"], "alice");
+}
+
+#[test]
 fn the_creator_is_stamped_whatever_was_sent_and_stays() {
     let spec = json!({"clusterRef": {"name": "c"}, "requestedBy": {"username": "root"}});
     let created = Write::create("AccessRequest", spec).review(None).expect("admitted").object.expect("stamped");

@@ -21,19 +21,34 @@ pub(crate) struct Platform {
 }
 
 impl Platform {
-    /// Reads the kubeconfig and makes a client; nothing is sent yet.
+    /// Reads the kubeconfig, makes a client, and asks for the server's version: an API that cannot be
+    /// reached is told once, here, with its address.
     pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
         let path = locate(target)?;
-        let kubeconfig =
-            Kubeconfig::read_from(&path).with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+        let kubeconfig = Kubeconfig::read_from(&path).map_err(|error| {
+            // A parser shows the place on further lines; the first says it all.
+            let text = format!("{:#}", anyhow::Error::from(error));
+            anyhow!("cannot read the kubeconfig {}: {}", path.display(), text.lines().next().unwrap_or_default())
+        })?;
         let options = KubeConfigOptions { context: target.context.clone(), ..KubeConfigOptions::default() };
         let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
         config.proxy_url = None;
         let namespace = config.default_namespace.clone();
+        let server = config.cluster_url.to_string();
         let client = kube::Client::try_from(config).context("cannot make a client")?;
-        Ok(Platform { client, namespace, kubeconfig: path })
+        match client.apiserver_version().await {
+            // It answers; what it thinks of the credentials is told by what is asked next.
+            Ok(_) | Err(kube::Error::Api(_)) => Ok(Platform { client, namespace, kubeconfig: path }),
+            Err(error) => Err(anyhow!(
+                "cannot reach {} of the kubeconfig {}: {}; start it with `allot up`, or name another kubeconfig with \
+                 --kubeconfig",
+                server.trim_end_matches('/'),
+                path.display(),
+                innermost(&error)
+            )),
+        }
     }
 }
 
@@ -59,6 +74,9 @@ fn locate(target: &Target) -> anyhow::Result<PathBuf> {
 pub(crate) fn explain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
+        kube::Error::Service(_) | kube::Error::HyperError(_) => {
+            format!("the server cannot be reached any more: {}", innermost(error))
+        }
         other => {
             let mut text = other.to_string();
             let mut source = std::error::Error::source(other);
@@ -72,4 +90,13 @@ pub(crate) fn explain(error: &kube::Error) -> String {
             text
         }
     }
+}
+
+/// The cause that has none itself: of an error of the connection, the only one that tells anything.
+fn innermost(error: &kube::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
 }

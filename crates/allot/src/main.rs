@@ -52,13 +52,14 @@ fn end(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.code as u8)
 }
 
-/// Servers log what an operator should know, clients nothing but what goes wrong; `ALLOT_LOG` says
-/// otherwise.
+/// Servers log what an operator should know, clients nothing: what goes wrong is their one line at the
+/// end. `ALLOT_LOG` says otherwise.
 fn log_to_stderr(cli: &Cli) {
     use tracing_subscriber::EnvFilter;
     let default = match cli.command {
         Command::Up(_) => "warn,allot=info",
-        _ => "error",
+        Command::Demo(_) => "error",
+        _ => "off",
     };
     let filter = EnvFilter::try_from_env("ALLOT_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use allotment_admission::{Caller, Config, Denial, Operation, Request, review};
+use allotment_admission::{Caller, Config, Denial, Operation, Request, review, stamp};
 use allotment_api::names::{GROUP, LOCAL_GROUP};
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
@@ -40,44 +40,37 @@ impl OurKinds {
         *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = Some(controllers);
     }
 
-    fn review(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+    /// Shows the write to `judge` as the handler takes it; what is refused becomes the API's error.
+    fn with_request<T>(
+        &self,
+        request: &AdmissionRequest<'_>,
+        judge: impl FnOnce(&Request<'_>) -> Result<T, Denial>,
+    ) -> Result<Option<T>, ApiError> {
+        let operation = match request.operation {
+            AdmissionOperation::Create => Operation::Create,
+            AdmissionOperation::Update => Operation::Update,
+            AdmissionOperation::Delete => Operation::Delete,
+            // Nothing of ours is connected to.
+            AdmissionOperation::Connect => return Ok(None),
+        };
         let read = |value: &json::Value| {
-            serde_json::from_slice(&value.to_vec()).map_err(|_| ApiError::bad_request("the object cannot be read"))
+            let too_deep = "the object cannot be read: it is nested more than 120 deep";
+            serde_json::from_slice(&value.to_vec()).map_err(|_| ApiError::bad_request(too_deep))
         };
         let (object, old_object): (serde_json::Value, serde_json::Value) = (read(request.object)?, read(request.old)?);
-        let caller = caller(request.user);
-        let reviewed = {
-            let request = Request {
-                operation: match request.operation {
-                    AdmissionOperation::Create => Operation::Create,
-                    AdmissionOperation::Update => Operation::Update,
-                    AdmissionOperation::Delete => Operation::Delete,
-                    // Nothing of ours is connected to.
-                    AdmissionOperation::Connect => return Ok(Vec::new()),
-                },
-                group: request.group,
-                kind: request.kind,
-                subresource: request.subresource,
-                namespace: request.namespace,
-                name: request.name,
-                object: &object,
-                old_object: &old_object,
-                caller: &caller,
-                dry_run: request.dry_run,
-            };
-            match &*self.controllers.read().unwrap_or_else(PoisonError::into_inner) {
-                Some(controllers) => {
-                    controllers.with_snapshot(|snapshot| review(&self.config, Some(snapshot), &request))
-                }
-                None => review(&self.config, None, &request),
-            }
+        let shown = Request {
+            operation,
+            group: request.group,
+            kind: request.kind,
+            subresource: request.subresource,
+            namespace: request.namespace,
+            name: request.name,
+            object: &object,
+            old_object: &old_object,
+            caller: &caller(request.user),
+            dry_run: request.dry_run,
         };
-        let reviewed = reviewed.map_err(|denial| refusal(denial, request))?;
-        if let Some(changed) = reviewed.object {
-            let text = serde_json::to_vec(&changed).map_err(|error| ApiError::internal(error.to_string()))?;
-            *request.object = json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?;
-        }
-        Ok(reviewed.warnings)
+        judge(&shown).map(Some).map_err(|denial| refusal(denial, request))
     }
 }
 
@@ -106,10 +99,26 @@ impl InProcessAdmission for OurKinds {
         if !request.tenant.is_platform() {
             return Ok(Vec::new());
         }
-        self.review(request)
+        let stamped = self.with_request(request, |request| stamp(&self.config, request))?.flatten();
+        if let Some(changed) = stamped {
+            let text = serde_json::to_vec(&changed).map_err(|error| ApiError::internal(error.to_string()))?;
+            *request.object = json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?;
+        }
+        Ok(Vec::new())
     }
 
-    async fn validate(&self, _request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
-        Ok(Vec::new())
+    async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+        if !request.tenant.is_platform() {
+            return Ok(Vec::new());
+        }
+        let reviewed = self.with_request(request, |request| {
+            match &*self.controllers.read().unwrap_or_else(PoisonError::into_inner) {
+                Some(controllers) => {
+                    controllers.with_snapshot(|snapshot| review(&self.config, Some(snapshot), request))
+                }
+                None => review(&self.config, None, request),
+            }
+        })?;
+        Ok(reviewed.map(|reviewed| reviewed.warnings).unwrap_or_default())
     }
 }

@@ -59,9 +59,9 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
 fn announce(platform: &Platform, took: std::time::Duration) {
     let kubeconfig = shell_word(platform.kubeconfig());
     note(&format!(
-        "  API server   {}  (all in this process, reachable from this machine only: {})",
+        "  API server   {}  (all in this process; {})",
         platform.url(),
-        if platform.is_loopback() { "yes" } else { "no" }
+        if platform.is_loopback() { "only this machine can reach it" } else { "other machines can reach it" }
     ));
     note(&format!("  data         {}  (store, keys; readable by this user only)", platform.data_dir().display()));
     note("  controllers  scheduler, clusters, access, providers");

@@ -4,11 +4,12 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use futures::TryStreamExt;
+use futures::StreamExt;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
+use crate::client;
 use crate::exit::Failure;
 use crate::progress::Progress;
 
@@ -31,11 +32,24 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut progress = Progress::start();
-    let mut last = format!("{} {name} is not there", K::kind(&()));
+    let mut last = format!("{} {name} does not exist", K::kind(&()));
     let watching = async {
+        let absent = api.get_metadata_opt(name).await;
+        if absent.map_err(|error| anyhow!("{}", client::explain(&error)))?.is_none() {
+            progress.say(&format!("{last} yet; waiting until it does"));
+        }
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
         let mut seen = std::pin::pin!(watcher(api, config).default_backoff().applied_objects());
-        while let Some(object) = seen.try_next().await? {
+        while let Some(seen) = seen.next().await {
+            let object = match seen {
+                Ok(object) => object,
+                Err(error) if is_final(&error) => return Err(anyhow::Error::from(error)),
+                // The server may be starting again; the watcher asks anew, ever more slowly.
+                Err(_) => {
+                    progress.say("the server does not answer; trying again");
+                    continue;
+                }
+            };
             match look(&object) {
                 Look::Done => return Ok(Some(object)),
                 Look::NotYet(text) => {
@@ -44,14 +58,28 @@ where
                 }
             }
         }
-        Ok::<_, watcher::Error>(None)
+        Ok(None)
     };
     let found = tokio::time::timeout(limit, watching).await;
     progress.end();
     match found {
         Ok(Ok(Some(object))) => Ok(object),
         Ok(Ok(None)) => Err(anyhow!("the watch ended; last: {last}").into()),
-        Ok(Err(error)) => Err(anyhow::Error::from(error).into()),
-        Err(_) => Err(anyhow!("not there after {}; last: {last}", crate::duration::human(limit)).into()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(anyhow!("gave up after {}: {last}", crate::duration::human(limit)).into()),
+    }
+}
+
+/// Whether asking again cannot help: the server answered, and will not let us watch.
+fn is_final(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status)
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => matches!(status.code, 401 | 403 | 404),
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => false,
     }
 }
