@@ -20,5 +20,8 @@ pub use discovery::{ISSUER_DISCOVERY_PATH, JWKS_PATH, issuer_metadata, jwks};
 pub use error::PkiError;
 pub use key::{KeySource, PrivateKey, PublicKey, RandomKeys, sha256};
 pub use kubeconfig::{Kubeconfig, KubeconfigUser};
-pub use token::{BoundObject, Claims, KubernetesClaims, ServiceAccountKeys, TokenError, token_digest};
+pub use token::{
+    BoundObject, Claims, KubernetesClaims, SECRET_TOKEN_ISSUER, SecretTokenClaims, ServiceAccountKeys, TokenError,
+    token_digest,
+};
 pub use zeroize::Zeroizing;

@@ -17,6 +17,9 @@ use crate::{PkiError, PrivateKey, PublicKey};
 /// bounded anyhow.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
+/// The issuer of tokens that lie in Secrets, whatever the issuer of others is called.
+pub const SECRET_TOKEN_ISSUER: &str = "kubernetes/serviceaccount";
+
 /// Why a token was not believed. The token itself is in none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
@@ -85,6 +88,53 @@ pub struct BoundObject {
     pub uid: String,
 }
 
+/// The claims of a token that lies in a Secret. It has no end: it holds as long as the Secret has it
+/// (`k8s.io/kubernetes/pkg/serviceaccount`, legacy claims).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretTokenClaims {
+    /// [`SECRET_TOKEN_ISSUER`].
+    pub iss: String,
+    /// The namespace of the account and the Secret.
+    #[serde(rename = "kubernetes.io/serviceaccount/namespace")]
+    pub namespace: String,
+    /// The Secret.
+    #[serde(rename = "kubernetes.io/serviceaccount/secret.name")]
+    pub secret: String,
+    /// The account.
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.name")]
+    pub account: String,
+    /// The account's UID.
+    #[serde(rename = "kubernetes.io/serviceaccount/service-account.uid")]
+    pub account_uid: String,
+    /// The user name: `system:serviceaccount:NAMESPACE:NAME`.
+    pub sub: String,
+}
+
+impl SecretTokenClaims {
+    /// The same as other tokens say it: without end and audience, bound to a Secret whose UID is unknown.
+    fn into_claims(self) -> Claims {
+        let secret = BoundObject { name: self.secret, uid: String::new() };
+        let serviceaccount = BoundObject { name: self.account, uid: self.account_uid };
+        Claims {
+            aud: Vec::new(),
+            exp: i64::MAX,
+            iat: 0,
+            iss: self.iss,
+            jti: String::new(),
+            kubernetes: KubernetesClaims {
+                namespace: self.namespace,
+                node: None,
+                pod: None,
+                secret: Some(secret),
+                serviceaccount,
+            },
+            nbf: 0,
+            sub: self.sub,
+        }
+    }
+}
+
 fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -99,6 +149,11 @@ fn one_or_many<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Er
 }
 
 impl Claims {
+    /// Whether they are those of a token that lies in a Secret, and so holds only while it lies there.
+    pub fn is_of_secret(&self) -> bool {
+        self.iss == SECRET_TOKEN_ISSUER
+    }
+
     /// Whether they hold at `now`, in seconds since 1970.
     pub fn check_time(&self, now: i64) -> Result<(), TokenError> {
         match () {
@@ -167,7 +222,7 @@ impl ServiceAccountKeys {
         token.map(Zeroizing::new).ok_or_else(failed)
     }
 
-    /// The claims of a token that one of the keys signed. Neither time, issuer nor audience are looked at.
+    /// The claims of a token that one of the keys signed, those of tokens in Secrets included. Neither time, issuer nor audience are looked at.
     pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(TokenError::Malformed);
@@ -185,11 +240,20 @@ impl ServiceAccountKeys {
             match jsonwebtoken::decode::<Claims>(token, &decoding_key(key), &signature_only(header.alg)) {
                 Ok(data) => return Ok(data.claims),
                 Err(error) if matches!(error.kind(), jsonwebtoken::errors::ErrorKind::InvalidSignature) => {}
-                Err(_) => outcome = TokenError::Malformed,
+                Err(_) => match secret_token_claims(token, key, header.alg) {
+                    Some(claims) => return Ok(claims),
+                    None => outcome = TokenError::Malformed,
+                },
             }
         }
         Err(outcome)
     }
+}
+
+fn secret_token_claims(token: &str, key: &PublicKey, algorithm: Algorithm) -> Option<Claims> {
+    let validation = signature_only(algorithm);
+    let data = jsonwebtoken::decode::<SecretTokenClaims>(token, &decoding_key(key), &validation).ok()?;
+    Some(data.claims).filter(|claims| claims.iss == SECRET_TOKEN_ISSUER).map(SecretTokenClaims::into_claims)
 }
 
 fn signed_with_rsa(key: &PrivateKey, header: &Header, claims: &impl Serialize) -> Option<String> {

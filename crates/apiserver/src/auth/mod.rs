@@ -26,6 +26,7 @@ pub use rbac::bootstrap_policy;
 pub(crate) use rbac::{Aggregation, check_escalation, run_aggregation};
 pub use reviews::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectReview, SelfSubjectRulesReview};
 pub use reviews::{SubjectAccessReview, TokenReview};
+pub(crate) use token::mint_secret_token;
 pub use token::{MintedToken, TokenRequest, TokenSpec, mint_service_account_token};
 pub use user::{
     GROUP_AUTHENTICATED, GROUP_MASTERS, GROUP_SERVICE_ACCOUNTS, GROUP_UNAUTHENTICATED, USER_ANONYMOUS, UserInfo,

@@ -7,6 +7,8 @@ use allotment_machinery::json::{Value, parse};
 use allotment_machinery::seams::{Clock, Entropy};
 use allotment_pki::{CertificateAuthority, KeySource as _, Leaf, LeafUsage, RandomKeys, ServiceAccountKeys};
 use allotment_store::{HistoryLimits, Memory, Tenant};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -239,6 +241,73 @@ async fn a_service_account_token_holds_for_its_tenant_its_time_and_its_account()
     assert_eq!(world.who_am_i(&robot, "one").await, REFUSED, "deleted");
     world.make(path, json!({"metadata": {"name": "robot"}})).await;
     assert_eq!(world.who_am_i(&robot, "one").await, REFUSED, "made again it is another");
+}
+
+const SECRETS: &str = "/clusters/one/api/v1/namespaces/default/secrets";
+
+impl World {
+    /// Asks for a Secret until it is as wanted; the last answer.
+    async fn secret_until(&self, name: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
+        let path = format!("{SECRETS}/{name}");
+        let settled = async {
+            loop {
+                let (code, reply) = self.send(&admin(), "GET", &path, Value::Null).await;
+                if wanted(code, &reply) {
+                    return reply;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let settled = tokio::time::timeout(std::time::Duration::from_secs(10), settled).await;
+        settled.unwrap_or_else(|_| panic!("the secret {name} did not come to be as wanted"))
+    }
+
+    /// Makes a Secret for a token of an account and waits until it is filled.
+    async fn token_secret(&self, name: &str) -> String {
+        let metadata = json!({"name": name, "annotations": {"kubernetes.io/service-account.name": "robot"}});
+        self.make(SECRETS, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await;
+        let filled = self.secret_until(name, |_, secret| !text(secret, &["data", "token"]).is_empty()).await;
+        let decode = |field: &str| {
+            let bytes = STANDARD.decode(text(&filled, &["data", field])).expect("base64");
+            String::from_utf8(bytes).expect("a text")
+        };
+        assert_eq!(decode("namespace"), "default");
+        let state = self.server.tenant(&Tenant::logical("one")).expect("the tenant");
+        assert_eq!(decode("ca.crt"), *state.root_ca_pem);
+        decode("token")
+    }
+}
+
+#[tokio::test]
+async fn a_token_in_a_secret_holds_as_long_as_it_lies_there_and_the_account_is_there() {
+    let world = World::new().await;
+    world.account("one").await;
+    world.account("two").await;
+    let (kept, taken) = (bearer(&world.token_secret("kept").await), bearer(&world.token_secret("taken").await));
+    let expect = "system:serviceaccount:default:robot system:serviceaccounts,system:serviceaccounts:default,\
+                  system:authenticated";
+    world.move_to(START + 10 * 365 * 24 * 3600);
+    assert_eq!(world.who_am_i(&kept, "one").await, expect, "it has no end");
+    assert_eq!(world.who_am_i(&kept, "two").await, REFUSED);
+    assert_eq!(world.who_am_i(&taken, "one").await, expect);
+    world.send(&admin(), "DELETE", &format!("{SECRETS}/taken"), Value::Null).await;
+    assert_eq!(world.who_am_i(&taken, "one").await, REFUSED, "the secret is gone");
+    let again = bearer(&world.token_secret("taken").await);
+    let (code, mut secret) = world.send(&admin(), "GET", &format!("{SECRETS}/taken"), Value::Null).await;
+    assert_eq!(code, 200);
+    let data = secret.as_object_mut().and_then(|secret| secret.object_mut("data")).expect("data");
+    data.insert("token", "b3RoZXI=");
+    world.send(&admin(), "PUT", &format!("{SECRETS}/taken"), secret).await;
+    assert_eq!(world.who_am_i(&again, "one").await, REFUSED, "another token lies there");
+
+    let path = "/clusters/one/api/v1/namespaces/default/serviceaccounts";
+    world.send(&admin(), "DELETE", &format!("{path}/robot"), Value::Null).await;
+    assert_eq!(world.who_am_i(&kept, "one").await, REFUSED, "the account is gone");
+    world.secret_until("kept", |code, _| code == 404).await;
+    world.secret_until("taken", |code, _| code == 404).await;
+    let metadata = json!({"name": "early", "annotations": {"kubernetes.io/service-account.name": "robot"}});
+    world.make(SECRETS, json!({"metadata": metadata, "type": "kubernetes.io/service-account-token"})).await;
+    world.secret_until("early", |code, _| code == 404).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json;
 use allotment_machinery::json::Value;
-use allotment_pki::{BoundObject, Claims, KubernetesClaims, Zeroizing};
+use allotment_pki::{BoundObject, Claims, KubernetesClaims, SECRET_TOKEN_ISSUER, SecretTokenClaims, Zeroizing};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 
@@ -122,6 +122,25 @@ pub async fn mint_service_account_token(
         serviceaccount: BoundObject { name: spec.name.to_owned(), uid: account.uid },
     };
     mint(server, &issuer, bound, audiences, spec.lifetime_secs)
+}
+
+/// The token for a Secret of an account; `None` where the tenant issues no tokens.
+pub(crate) fn mint_secret_token(
+    tenant: &TenantState,
+    namespace: &str,
+    account: BoundObject,
+    secret: &str,
+) -> Result<Option<Zeroizing<String>>, ApiError> {
+    let Some(issuer) = tenant.access.service_account_issuer() else { return Ok(None) };
+    let claims = SecretTokenClaims {
+        iss: SECRET_TOKEN_ISSUER.to_owned(),
+        namespace: namespace.to_owned(),
+        secret: secret.to_owned(),
+        sub: service_account_user(namespace, &account.name),
+        account: account.name,
+        account_uid: account.uid,
+    };
+    issuer.keys.sign(&claims).map(Some).map_err(|error| ApiError::internal(error.to_string()))
 }
 
 fn mint(

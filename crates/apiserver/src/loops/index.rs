@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
-use allotment_store::{Entry, Event, EventKind, Tenant};
+use allotment_store::{Entry, Event, EventKind, Resource, Tenant};
 
 use super::defaults::{DEFAULT_ACCOUNT, ROOT_CERTIFICATES};
 use super::graph::{self, Graph, Place};
 use super::queue::Work;
+use super::token_secrets::{self, annotation_of};
 
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
@@ -29,6 +30,8 @@ struct Objects {
     terminating: BTreeSet<Arc<str>>,
     /// Definitions that are being deleted; a definition's name is that of the collection of its objects.
     cleaned_up: BTreeSet<Arc<str>>,
+    /// Secrets for tokens, by namespace and name, and their accounts.
+    token_secrets: BTreeMap<(Arc<str>, Arc<str>), Arc<str>>,
 }
 
 impl Index {
@@ -119,6 +122,16 @@ impl Objects {
         work
     }
 
+    /// The Secrets for tokens of an account.
+    fn token_secrets_of(&self, namespace: &Arc<str>, account: &str) -> impl Iterator<Item = Work> {
+        let first = (Arc::clone(namespace), Arc::from(""));
+        let there = self.token_secrets.range(first..).take_while(move |((place, _), _)| place == namespace);
+        there.filter(move |(_, of)| ***of == *account).map(|((namespace, name), _)| {
+            let resource = Resource::new("secrets", "");
+            Work::TokenSecret(Place { resource, namespace: Arc::clone(namespace), name: Arc::clone(name) })
+        })
+    }
+
     /// Work that has to do with the kind of an object. `deleting` is `None` for objects that are gone.
     fn of_kind(&mut self, entry: &Entry, deleting: Option<bool>, new: bool) -> Vec<Work> {
         let mut work = Vec::new();
@@ -138,10 +151,22 @@ impl Objects {
             ("serviceaccounts", _) if gone && **name == *DEFAULT_ACCOUNT => {
                 work.push(Work::Defaults(Arc::clone(&entry.namespace)));
             }
+            ("secrets", Some(_)) if contains(&entry.body, token_secrets::TYPE.as_bytes()) => {
+                let account = metadata(entry).map(|metadata| annotation_of(&metadata, token_secrets::ACCOUNT));
+                let key = (Arc::clone(&entry.namespace), Arc::clone(name));
+                self.token_secrets.insert(key, Arc::from(account.unwrap_or_default()));
+                work.push(Work::TokenSecret(Place::of(entry)));
+            }
+            ("secrets", None) if !self.token_secrets.is_empty() => {
+                self.token_secrets.remove(&(Arc::clone(&entry.namespace), Arc::clone(name)));
+            }
             ("configmaps", _) if !new && **name == *ROOT_CERTIFICATES => {
                 work.push(Work::Defaults(Arc::clone(&entry.namespace)));
             }
             _ => {}
+        }
+        if gone && entry.resource.as_str() == "serviceaccounts" {
+            work.extend(self.token_secrets_of(&entry.namespace, name));
         }
         if self.terminating.contains(&entry.namespace) {
             work.push(Work::Namespace(Arc::clone(&entry.namespace)));
@@ -189,7 +214,7 @@ mod tests {
 
     use allotment_machinery::json;
     use allotment_machinery::object::Encoded;
-    use allotment_store::{Resource, Revision};
+    use allotment_store::Revision;
 
     use super::*;
 

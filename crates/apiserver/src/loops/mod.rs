@@ -1,5 +1,5 @@
 //! What controllers of kube-controller-manager do for a cluster without nodes: namespaces are emptied,
-//! dependents collected, defaults put in place, definitions cleaned up after. Aggregating roles is left to
+//! dependents collected, defaults put in place, Secrets for tokens filled, definitions cleaned up after. Aggregating roles is left to
 //! [`crate::auth`].
 //!
 //! One set of loops serves all tenants: one watch of the whole store feeds an index and a queue, a
@@ -21,6 +21,7 @@ mod objects;
 mod queue;
 #[cfg(test)]
 mod tests;
+mod token_secrets;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -180,6 +181,7 @@ async fn do_work(server: &ApiServer, known: &Known, item: &Item) -> Result<(), F
         Work::Defaults(namespace) => defaults::ensure(&objects, namespace).await,
         Work::Namespace(namespace) => namespaces::empty(&objects, namespace).await,
         Work::Definition(name) => definitions::clean_up(&objects, name).await,
+        Work::TokenSecret(place) => token_secrets::ensure(&objects, place).await,
         Work::Dependent(place) => collector::check_dependent(&objects, known, place).await,
         Work::Owner(place) => collector::release_owner(&objects, known, place).await,
     }

@@ -30,6 +30,8 @@ pub(super) enum Work {
     Namespace(Arc<str>),
     /// A definition that is being deleted.
     Definition(Arc<str>),
+    /// A Secret for a token of an account.
+    TokenSecret(Place),
     /// An object that has owners, which may be gone.
     Dependent(Place),
     /// An object whose deletion waits for the garbage collector.
