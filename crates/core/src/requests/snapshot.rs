@@ -4,13 +4,16 @@
 //! inside a group they are ordered by how many tenants they have. So a decision looks at a few dozen
 //! groups, however many Clusters there are. What a decision makes of it is left to `select`.
 
+mod change;
+mod object;
+mod open;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_api::names;
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Profile, Purpose,
-    PurposeSpec, Tenant, TraitEquivalence,
+    PurposeSpec, Tenant,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -21,61 +24,14 @@ use super::queue::QueueOrder;
 use super::versions::{Offer, Version};
 use crate::write::ObjectKey;
 
+pub use object::{Object, ObjectKind};
+pub(crate) use open::Shape;
+use open::Slot;
+
 /// Most tenants of one Cluster, released ones included: the record is one object.
 pub const MAX_TENANT_RECORDS: usize = 1000;
 /// How long a new Cluster may take before it counts as unhealthy, unless configured.
 pub const DEFAULT_PROVISIONING_DEADLINE_SECS: i64 = 30 * 60;
-
-/// An object that decisions read.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Object {
-    /// A ClusterProvider.
-    Provider(Box<ClusterProvider>),
-    /// A Purpose.
-    Purpose(Box<Purpose>),
-    /// A TraitEquivalence.
-    Equivalence(Box<TraitEquivalence>),
-    /// A namespace of the platform, with its labels.
-    Namespace {
-        /// Its name.
-        name: String,
-        /// Its labels.
-        labels: BTreeMap<String, String>,
-    },
-    /// A Cluster.
-    Cluster(Box<Cluster>),
-    /// A ClusterRequest.
-    Request(Box<ClusterRequest>),
-    /// A ClusterRequestGrant.
-    Grant(Box<ClusterRequestGrant>),
-    /// An AccessRequest.
-    Access(Box<AccessRequest>),
-    /// An AccessPolicy.
-    Policy(Box<AccessPolicy>),
-}
-
-/// The kinds of [`Object`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ObjectKind {
-    /// ClusterProvider
-    Provider,
-    /// Purpose
-    Purpose,
-    /// TraitEquivalence
-    Equivalence,
-    /// Namespace
-    Namespace,
-    /// Cluster
-    Cluster,
-    /// ClusterRequest
-    Request,
-    /// ClusterRequestGrant
-    Grant,
-    /// AccessRequest
-    Access,
-    /// AccessPolicy
-    Policy,
-}
 
 /// What has to be decided, since something that bears on it changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,22 +42,6 @@ pub struct Due {
     pub clusters: Vec<ObjectKey>,
     /// AccessRequests.
     pub access: Vec<ObjectKey>,
-}
-
-/// All that tells whether a shared request may join a Cluster, but for room and age.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Shape {
-    pub(crate) purposes: BTreeSet<String>,
-    pub(crate) provider: String,
-    pub(crate) profile: String,
-    pub(crate) version: String,
-}
-
-/// Where a Cluster stands in the indexes of open ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Slot {
-    Shared { shape: Shape, tenants: usize },
-    Spare { purposes: BTreeSet<String> },
 }
 
 /// A profile, ready to be asked.
@@ -308,260 +248,6 @@ impl Snapshot {
         }
     }
 
-    fn set_provider(&mut self, name: String, provider: Option<ClusterProvider>) {
-        match provider {
-            Some(provider) => {
-                self.profiles.insert(name.clone(), profiles_of(&provider, &self.equivalences));
-                self.providers.insert(name.clone(), provider);
-            }
-            None => {
-                self.profiles.remove(&name);
-                self.providers.remove(&name);
-            }
-        }
-        let affected = self.by_provider.get(&name).cloned().unwrap_or_default();
-        self.reindex(affected);
-        self.waiting_are_due();
-    }
-
-    fn set_purpose(&mut self, name: String, purpose: Option<Purpose>) {
-        let affected = self.by_purpose.get(&name).cloned().unwrap_or_default();
-        put(&mut self.purposes, name, purpose);
-        self.reindex(affected);
-        self.waiting_are_due();
-    }
-
-    fn set_equivalence(&mut self, name: String, traits: Option<Vec<String>>) {
-        put(&mut self.equivalence_lists, name, traits);
-        self.equivalences = Equivalences::of(self.equivalence_lists.values().map(Vec::as_slice));
-        for (name, provider) in &self.providers {
-            self.profiles.insert(name.clone(), profiles_of(provider, &self.equivalences));
-        }
-        self.waiting_are_due();
-    }
-
-    fn set_namespace(&mut self, name: String, labels: Option<BTreeMap<String, String>>) {
-        put(&mut self.namespaces, name, labels);
-        self.waiting_are_due();
-        // Policies select namespaces by label, so any access across namespaces may change.
-        self.due_access.extend(self.access.keys().cloned());
-    }
-
-    fn set_policy(&mut self, key: ObjectKey, policy: Option<AccessPolicy>) {
-        put(&mut self.policies, key, policy);
-        self.due_access.extend(self.access.keys().cloned());
-    }
-
-    fn set_request(&mut self, key: ObjectKey, request: Option<ClusterRequest>) {
-        self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
-        let old = self.requests.remove(&key);
-        let uids = [&old, &request].map(|request| request.as_ref().and_then(|request| request.metadata.uid.clone()));
-        for uid in uids.into_iter().flatten() {
-            self.due_clusters.extend(self.tenancies.get(&uid).into_iter().flatten().cloned());
-        }
-        match request {
-            Some(request) => {
-                self.requests.insert(key.clone(), request);
-                self.due_requests.insert(key.clone());
-                self.note_waiting(&key);
-            }
-            None => {
-                self.waiting.remove(&key);
-                self.due_requests.remove(&key);
-            }
-        }
-    }
-
-    fn set_grant(&mut self, key: ObjectKey, grant: Option<ClusterRequestGrant>) {
-        self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
-        let old = self.grants.remove(&key);
-        for grant in [&old, &grant].into_iter().flatten() {
-            self.due_clusters.extend(self.tenancies.get(&grant.spec.request_uid).into_iter().flatten().cloned());
-        }
-        put(&mut self.grants, key.clone(), grant);
-        if self.requests.contains_key(&key) {
-            self.due_requests.insert(key);
-        }
-    }
-
-    fn set_access(&mut self, key: ObjectKey, access: Option<AccessRequest>) {
-        let old = self.access.remove(&key);
-        for (access, enters) in [(&old, false), (&access, true)] {
-            if let Some(access) = access {
-                self.index_access(&key, access, enters);
-            }
-        }
-        match access {
-            Some(access) => {
-                self.access.insert(key.clone(), access);
-                self.due_access.insert(key);
-            }
-            None => _ = self.due_access.remove(&key),
-        }
-    }
-
-    fn index_access(&mut self, key: &ObjectKey, access: &AccessRequest, enters: bool) {
-        let place = |reference: &Option<allotment_api::requests::ObjectRef>| {
-            reference.as_ref().map(|reference| {
-                let namespace = reference.namespace.clone().unwrap_or_else(|| key.namespace.clone());
-                ObjectKey::new(namespace, reference.name.clone())
-            })
-        };
-        if let Some(request) = place(&access.spec.request_ref) {
-            set_member(&mut self.access_to_request, request.clone(), key, enters);
-            // A request that is being deleted waits for the access that came by it.
-            if self.requests.contains_key(&request) {
-                self.due_requests.insert(request);
-            }
-        }
-        if let Some(cluster) = place(&access.spec.cluster_ref) {
-            set_member(&mut self.access_to_cluster, cluster, key, enters);
-        }
-        if let Some(uid) = annotation(&access.metadata, names::LIVE_IN) {
-            set_member(&mut self.live_access, uid.to_owned(), key, enters);
-            if let Some(cluster) = annotation(&access.metadata, names::LIVE_IN_NAME).and_then(ObjectKey::parse)
-                && self.clusters.contains_key(&cluster)
-            {
-                self.due_clusters.insert(cluster);
-            }
-        }
-    }
-
-    fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Cluster>) {
-        let old = self.clusters.remove(&key);
-        let was = (old.as_ref().map(|old| (self.closed(old), old.spec.purposes.clone())), self.vacate(&key));
-        for (cluster, enters) in [(&old, false), (&cluster, true)] {
-            if let Some(cluster) = cluster {
-                self.index_cluster(&key, cluster, enters);
-            }
-        }
-        let tenants: Vec<ObjectKey> =
-            [&old, &cluster].into_iter().flatten().flat_map(|cluster| &cluster.spec.tenants).map(tenant_key).collect();
-        self.due_access.extend(self.access_to_cluster.get(&key).into_iter().flatten().cloned());
-        let uids = [&old, &cluster].map(|cluster| cluster.as_ref().and_then(|cluster| cluster.metadata.uid.clone()));
-        for uid in uids.into_iter().flatten() {
-            self.due_access.extend(self.live_access.get(&uid).into_iter().flatten().cloned());
-        }
-        match cluster {
-            Some(cluster) => {
-                self.clusters.insert(key.clone(), cluster);
-                self.due_clusters.insert(key.clone());
-                self.occupy(&key);
-            }
-            None => _ = self.due_clusters.remove(&key),
-        }
-        let cluster = self.clusters.get(&key);
-        let is = (cluster.map(|new| (self.closed(new), new.spec.purposes.clone())), self.slots.get(&key).cloned());
-        if was != is {
-            self.waiting_are_due();
-        }
-        for request in tenants {
-            self.note_waiting(&request);
-            self.due_access.extend(self.access_to_request.get(&request).into_iter().flatten().cloned());
-            if self.requests.contains_key(&request) {
-                self.due_requests.insert(request);
-            }
-        }
-    }
-
-    fn index_cluster(&mut self, key: &ObjectKey, cluster: &Cluster, enters: bool) {
-        for purpose in &cluster.spec.purposes {
-            set_member(&mut self.by_purpose, purpose.clone(), key, enters);
-        }
-        set_member(&mut self.by_provider, cluster.spec.cluster_provider_ref.name.clone(), key, enters);
-        for tenant in cluster.spec.tenants.iter().filter(|tenant| !tenant.released) {
-            set_member(&mut self.tenancies, tenant.request_uid.clone(), key, enters);
-        }
-    }
-
-    /// Keeps `waiting` true for one request.
-    fn note_waiting(&mut self, key: &ObjectKey) {
-        let uid = self.requests.get(key).and_then(|request| request.metadata.uid.as_deref());
-        match uid {
-            Some(uid) if !self.tenancies.contains_key(uid) => _ = self.waiting.insert(key.clone()),
-            _ => _ = self.waiting.remove(key),
-        }
-    }
-
-    fn waiting_are_due(&mut self) {
-        self.due_requests.extend(self.waiting.iter().cloned());
-    }
-
-    fn reindex(&mut self, keys: BTreeSet<ObjectKey>) {
-        for key in &keys {
-            self.vacate(key);
-            self.occupy(key);
-            for tenant in self.clusters.get(key).into_iter().flat_map(|cluster| &cluster.spec.tenants) {
-                let request = tenant_key(tenant);
-                if self.requests.contains_key(&request) {
-                    self.due_requests.insert(request);
-                }
-            }
-        }
-        self.due_clusters.extend(keys);
-    }
-
-    fn vacate(&mut self, key: &ObjectKey) -> Option<Slot> {
-        let slot = self.slots.remove(key);
-        match slot.clone() {
-            Some(Slot::Shared { shape, tenants }) => {
-                set_member(&mut self.shared, shape, &(tenants, key.clone()), false);
-            }
-            Some(Slot::Spare { purposes }) => set_member(&mut self.spares, purposes, key, false),
-            None => {}
-        }
-        slot
-    }
-
-    fn occupy(&mut self, key: &ObjectKey) {
-        let Some(cluster) = self.clusters.get(key) else { return };
-        let Some(slot) = self.slot_of(cluster) else { return };
-        match &slot {
-            Slot::Shared { shape, tenants } => {
-                set_member(&mut self.shared, shape.clone(), &(*tenants, key.clone()), true);
-            }
-            Slot::Spare { purposes } => set_member(&mut self.spares, purposes.clone(), key, true),
-        }
-        self.slots.insert(key.clone(), slot);
-    }
-
-    /// Where an open Cluster is found; whether a new one took too long is asked when it is chosen.
-    fn slot_of(&self, cluster: &Cluster) -> Option<Slot> {
-        if self.closed(cluster).is_some() {
-            return None;
-        }
-        let spec = &cluster.spec;
-        let purposes: BTreeSet<String> = spec.purposes.iter().cloned().collect();
-        match spec.dedicated {
-            Some(true) => spec.tenants.is_empty().then_some(Slot::Spare { purposes }),
-            Some(false) => {
-                let tenants = live_tenants(cluster);
-                self.has_room(cluster).then(|| Slot::Shared {
-                    shape: Shape {
-                        purposes,
-                        provider: spec.cluster_provider_ref.name.clone(),
-                        profile: spec.cluster_provider_ref.profile.clone(),
-                        version: running_version(cluster).to_owned(),
-                    },
-                    tenants,
-                })
-            }
-            None => None,
-        }
-    }
-
-    /// Whether a shared Cluster has room for one more.
-    pub(crate) fn has_room(&self, cluster: &Cluster) -> bool {
-        let most = cluster
-            .spec
-            .purposes
-            .iter()
-            .filter_map(|name| usize::try_from(self.purpose(name)?.max_tenants?).ok())
-            .min()
-            .unwrap_or(MAX_TENANT_RECORDS);
-        live_tenants(cluster) < most && cluster.spec.tenants.len() < MAX_TENANT_RECORDS
-    }
-
     /// The profile of a Cluster, while it is published.
     pub(crate) fn profile_of(&self, cluster: &Cluster) -> Option<&ProfileEntry> {
         let reference = &cluster.spec.cluster_provider_ref;
@@ -574,39 +260,6 @@ impl Snapshot {
         let labels = self.namespaces.get(namespace).unwrap_or(&none);
         purpose.allowed_namespaces.as_ref().is_none_or(|selector| selects(selector, labels))
     }
-}
-
-impl Object {
-    fn key(&self) -> ObjectKey {
-        match self {
-            Object::Provider(object) => ObjectKey::of(&object.metadata),
-            Object::Purpose(object) => ObjectKey::of(&object.metadata),
-            Object::Equivalence(object) => ObjectKey::of(&object.metadata),
-            Object::Namespace { name, .. } => ObjectKey::cluster_wide(name.clone()),
-            Object::Cluster(object) => ObjectKey::of(&object.metadata),
-            Object::Request(object) => ObjectKey::of(&object.metadata),
-            Object::Grant(object) => ObjectKey::of(&object.metadata),
-            Object::Access(object) => ObjectKey::of(&object.metadata),
-            Object::Policy(object) => ObjectKey::of(&object.metadata),
-        }
-    }
-}
-
-fn profiles_of(provider: &ClusterProvider, equivalences: &Equivalences) -> BTreeMap<String, ProfileEntry> {
-    let status = provider.status.clone().unwrap_or_default();
-    // A provider that is going takes nothing new.
-    let ready = status.ready && provider.metadata.deletion_timestamp.is_none();
-    let entry = |profile: Profile| {
-        let traits = profile.supported_traits.iter().filter_map(|supported| supported.key());
-        let entry = ProfileEntry {
-            ready,
-            traits: traits.map(|name| equivalences.canonical(name).to_owned()).collect(),
-            offer: Offer::of(&profile.supported_versions),
-            profile: profile.clone(),
-        };
-        (profile.name, entry)
-    };
-    status.profiles.into_iter().map(entry).collect()
 }
 
 /// How many tenants have room on a Cluster.
@@ -633,13 +286,6 @@ pub fn is_provisioned(cluster: &Cluster) -> bool {
 /// The text of an annotation.
 pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
-}
-
-fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
-    match value {
-        Some(value) => _ = map.insert(key, value),
-        None => _ = map.remove(&key),
-    }
 }
 
 /// Puts a member into, or takes it out of, the set under a key; empty sets go.

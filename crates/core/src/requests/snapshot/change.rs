@@ -1,0 +1,233 @@
+//! What a changed object does to the indexes, and who has to be decided again because of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allotment_api::names;
+use allotment_api::requests::{
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ObjectRef, Profile,
+    Purpose,
+};
+
+use super::{ProfileEntry, Snapshot, annotation, set_member, tenant_key};
+use crate::requests::expressions::Equivalences;
+use crate::requests::versions::Offer;
+use crate::write::ObjectKey;
+
+impl Snapshot {
+    pub(super) fn set_provider(&mut self, name: String, provider: Option<ClusterProvider>) {
+        match provider {
+            Some(provider) => {
+                self.profiles.insert(name.clone(), profiles_of(&provider, &self.equivalences));
+                self.providers.insert(name.clone(), provider);
+            }
+            None => {
+                self.profiles.remove(&name);
+                self.providers.remove(&name);
+            }
+        }
+        let affected = self.by_provider.get(&name).cloned().unwrap_or_default();
+        self.reindex(affected);
+        self.waiting_are_due();
+    }
+
+    pub(super) fn set_purpose(&mut self, name: String, purpose: Option<Purpose>) {
+        let affected = self.by_purpose.get(&name).cloned().unwrap_or_default();
+        put(&mut self.purposes, name, purpose);
+        self.reindex(affected);
+        self.waiting_are_due();
+    }
+
+    pub(super) fn set_equivalence(&mut self, name: String, traits: Option<Vec<String>>) {
+        put(&mut self.equivalence_lists, name, traits);
+        self.equivalences = Equivalences::of(self.equivalence_lists.values().map(Vec::as_slice));
+        for (name, provider) in &self.providers {
+            self.profiles.insert(name.clone(), profiles_of(provider, &self.equivalences));
+        }
+        self.waiting_are_due();
+    }
+
+    pub(super) fn set_namespace(&mut self, name: String, labels: Option<BTreeMap<String, String>>) {
+        put(&mut self.namespaces, name, labels);
+        self.waiting_are_due();
+        // Policies select namespaces by label, so any access across namespaces may change.
+        self.due_access.extend(self.access.keys().cloned());
+    }
+
+    pub(super) fn set_policy(&mut self, key: ObjectKey, policy: Option<AccessPolicy>) {
+        put(&mut self.policies, key, policy);
+        self.due_access.extend(self.access.keys().cloned());
+    }
+
+    pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<ClusterRequest>) {
+        self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
+        let old = self.requests.remove(&key);
+        let uids = [&old, &request].map(|request| request.as_ref().and_then(|request| request.metadata.uid.clone()));
+        for uid in uids.into_iter().flatten() {
+            self.due_clusters.extend(self.tenancies.get(&uid).into_iter().flatten().cloned());
+        }
+        match request {
+            Some(request) => {
+                self.requests.insert(key.clone(), request);
+                self.due_requests.insert(key.clone());
+                self.note_waiting(&key);
+            }
+            None => {
+                self.waiting.remove(&key);
+                self.due_requests.remove(&key);
+            }
+        }
+    }
+
+    pub(super) fn set_grant(&mut self, key: ObjectKey, grant: Option<ClusterRequestGrant>) {
+        self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
+        let old = self.grants.remove(&key);
+        for grant in [&old, &grant].into_iter().flatten() {
+            self.due_clusters.extend(self.tenancies.get(&grant.spec.request_uid).into_iter().flatten().cloned());
+        }
+        put(&mut self.grants, key.clone(), grant);
+        if self.requests.contains_key(&key) {
+            self.due_requests.insert(key);
+        }
+    }
+
+    pub(super) fn set_access(&mut self, key: ObjectKey, access: Option<AccessRequest>) {
+        let old = self.access.remove(&key);
+        for (access, enters) in [(&old, false), (&access, true)] {
+            if let Some(access) = access {
+                self.index_access(&key, access, enters);
+            }
+        }
+        match access {
+            Some(access) => {
+                self.access.insert(key.clone(), access);
+                self.due_access.insert(key);
+            }
+            None => _ = self.due_access.remove(&key),
+        }
+    }
+
+    fn index_access(&mut self, key: &ObjectKey, access: &AccessRequest, enters: bool) {
+        let place = |reference: &Option<ObjectRef>| {
+            reference.as_ref().map(|reference| {
+                let namespace = reference.namespace.clone().unwrap_or_else(|| key.namespace.clone());
+                ObjectKey::new(namespace, reference.name.clone())
+            })
+        };
+        if let Some(request) = place(&access.spec.request_ref) {
+            set_member(&mut self.access_to_request, request.clone(), key, enters);
+            // A request that is being deleted waits for the access that came by it.
+            if self.requests.contains_key(&request) {
+                self.due_requests.insert(request);
+            }
+        }
+        if let Some(cluster) = place(&access.spec.cluster_ref) {
+            set_member(&mut self.access_to_cluster, cluster, key, enters);
+        }
+        if let Some(uid) = annotation(&access.metadata, names::LIVE_IN) {
+            set_member(&mut self.live_access, uid.to_owned(), key, enters);
+            if let Some(cluster) = annotation(&access.metadata, names::LIVE_IN_NAME).and_then(ObjectKey::parse)
+                && self.clusters.contains_key(&cluster)
+            {
+                self.due_clusters.insert(cluster);
+            }
+        }
+    }
+
+    pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Cluster>) {
+        let old = self.clusters.remove(&key);
+        let was = (old.as_ref().map(|old| (self.closed(old), old.spec.purposes.clone())), self.vacate(&key));
+        for (cluster, enters) in [(&old, false), (&cluster, true)] {
+            if let Some(cluster) = cluster {
+                self.index_cluster(&key, cluster, enters);
+            }
+        }
+        let tenants: Vec<ObjectKey> =
+            [&old, &cluster].into_iter().flatten().flat_map(|cluster| &cluster.spec.tenants).map(tenant_key).collect();
+        self.due_access.extend(self.access_to_cluster.get(&key).into_iter().flatten().cloned());
+        let uids = [&old, &cluster].map(|cluster| cluster.as_ref().and_then(|cluster| cluster.metadata.uid.clone()));
+        for uid in uids.into_iter().flatten() {
+            self.due_access.extend(self.live_access.get(&uid).into_iter().flatten().cloned());
+        }
+        match cluster {
+            Some(cluster) => {
+                self.clusters.insert(key.clone(), cluster);
+                self.due_clusters.insert(key.clone());
+                self.occupy(&key);
+            }
+            None => _ = self.due_clusters.remove(&key),
+        }
+        let cluster = self.clusters.get(&key);
+        let is = (cluster.map(|new| (self.closed(new), new.spec.purposes.clone())), self.slots.get(&key).cloned());
+        if was != is {
+            self.waiting_are_due();
+        }
+        for request in tenants {
+            self.note_waiting(&request);
+            self.due_access.extend(self.access_to_request.get(&request).into_iter().flatten().cloned());
+            if self.requests.contains_key(&request) {
+                self.due_requests.insert(request);
+            }
+        }
+    }
+
+    fn index_cluster(&mut self, key: &ObjectKey, cluster: &Cluster, enters: bool) {
+        for purpose in &cluster.spec.purposes {
+            set_member(&mut self.by_purpose, purpose.clone(), key, enters);
+        }
+        set_member(&mut self.by_provider, cluster.spec.cluster_provider_ref.name.clone(), key, enters);
+        for tenant in cluster.spec.tenants.iter().filter(|tenant| !tenant.released) {
+            set_member(&mut self.tenancies, tenant.request_uid.clone(), key, enters);
+        }
+    }
+
+    /// Keeps `waiting` true for one request.
+    fn note_waiting(&mut self, key: &ObjectKey) {
+        let uid = self.requests.get(key).and_then(|request| request.metadata.uid.as_deref());
+        match uid {
+            Some(uid) if !self.tenancies.contains_key(uid) => _ = self.waiting.insert(key.clone()),
+            _ => _ = self.waiting.remove(key),
+        }
+    }
+
+    fn waiting_are_due(&mut self) {
+        self.due_requests.extend(self.waiting.iter().cloned());
+    }
+
+    fn reindex(&mut self, keys: BTreeSet<ObjectKey>) {
+        for key in &keys {
+            self.vacate(key);
+            self.occupy(key);
+            for tenant in self.clusters.get(key).into_iter().flat_map(|cluster| &cluster.spec.tenants) {
+                let request = tenant_key(tenant);
+                if self.requests.contains_key(&request) {
+                    self.due_requests.insert(request);
+                }
+            }
+        }
+        self.due_clusters.extend(keys);
+    }
+}
+
+fn profiles_of(provider: &ClusterProvider, equivalences: &Equivalences) -> BTreeMap<String, ProfileEntry> {
+    let status = provider.status.clone().unwrap_or_default();
+    // A provider that is going takes nothing new.
+    let ready = status.ready && provider.metadata.deletion_timestamp.is_none();
+    let entry = |profile: Profile| {
+        let traits = profile.supported_traits.iter().filter_map(|supported| supported.key());
+        let entry = ProfileEntry {
+            ready,
+            traits: traits.map(|name| equivalences.canonical(name).to_owned()).collect(),
+            offer: Offer::of(&profile.supported_versions),
+            profile: profile.clone(),
+        };
+        (profile.name, entry)
+    };
+    status.profiles.into_iter().map(entry).collect()
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => _ = map.insert(key, value),
+        None => _ = map.remove(&key),
+    }
+}

@@ -1,0 +1,90 @@
+//! The Clusters that are open to requests, grouped by all that eligibility depends on. Which of them is
+//! taken is left to `select`.
+
+use std::collections::BTreeSet;
+
+use allotment_api::requests::Cluster;
+
+use super::{MAX_TENANT_RECORDS, Snapshot, live_tenants, running_version, set_member};
+use crate::write::ObjectKey;
+
+/// All that tells whether a shared request may join a Cluster, but for room and age.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    pub(crate) purposes: BTreeSet<String>,
+    pub(crate) provider: String,
+    pub(crate) profile: String,
+    pub(crate) version: String,
+}
+
+/// Where a Cluster stands in the indexes of open ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    Shared { shape: Shape, tenants: usize },
+    Spare { purposes: BTreeSet<String> },
+}
+
+impl Snapshot {
+    /// Takes a Cluster out of the indexes; where it stood.
+    pub(super) fn vacate(&mut self, key: &ObjectKey) -> Option<Slot> {
+        let slot = self.slots.remove(key);
+        match slot.clone() {
+            Some(Slot::Shared { shape, tenants }) => {
+                set_member(&mut self.shared, shape, &(tenants, key.clone()), false);
+            }
+            Some(Slot::Spare { purposes }) => set_member(&mut self.spares, purposes, key, false),
+            None => {}
+        }
+        slot
+    }
+
+    /// Puts a Cluster where it is found now.
+    pub(super) fn occupy(&mut self, key: &ObjectKey) {
+        let Some(cluster) = self.clusters.get(key) else { return };
+        let Some(slot) = self.slot_of(cluster) else { return };
+        match &slot {
+            Slot::Shared { shape, tenants } => {
+                set_member(&mut self.shared, shape.clone(), &(*tenants, key.clone()), true);
+            }
+            Slot::Spare { purposes } => set_member(&mut self.spares, purposes.clone(), key, true),
+        }
+        self.slots.insert(key.clone(), slot);
+    }
+
+    /// Where an open Cluster is found; whether a new one took too long is asked when it is chosen.
+    fn slot_of(&self, cluster: &Cluster) -> Option<Slot> {
+        if self.closed(cluster).is_some() {
+            return None;
+        }
+        let spec = &cluster.spec;
+        let purposes: BTreeSet<String> = spec.purposes.iter().cloned().collect();
+        match spec.dedicated {
+            Some(true) => spec.tenants.is_empty().then_some(Slot::Spare { purposes }),
+            Some(false) => {
+                let tenants = live_tenants(cluster);
+                self.has_room(cluster).then(|| Slot::Shared {
+                    shape: Shape {
+                        purposes,
+                        provider: spec.cluster_provider_ref.name.clone(),
+                        profile: spec.cluster_provider_ref.profile.clone(),
+                        version: running_version(cluster).to_owned(),
+                    },
+                    tenants,
+                })
+            }
+            None => None,
+        }
+    }
+
+    /// Whether a shared Cluster has room for one more.
+    pub(crate) fn has_room(&self, cluster: &Cluster) -> bool {
+        let most = cluster
+            .spec
+            .purposes
+            .iter()
+            .filter_map(|name| usize::try_from(self.purpose(name)?.max_tenants?).ok())
+            .min()
+            .unwrap_or(MAX_TENANT_RECORDS);
+        live_tenants(cluster) < most && cluster.spec.tenants.len() < MAX_TENANT_RECORDS
+    }
+}

@@ -1,0 +1,248 @@
+//! A landscape with Clusters whose inside is modelled, and what the tests of access ask of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allotment_api::requests::AccessRequest;
+use allotment_core::access::{
+    AccessObserved, AccessPlan, Change, Inside, InsideState, SecretFacts, TargetCluster, decide_access,
+};
+use allotment_core::write::ObjectKey;
+use allotment_machinery::rbac::PolicyRule;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::store::{Names, Scheduler, Store, landscape, request, settle};
+
+/// How long access is granted for where nothing else is said, in seconds.
+pub(crate) const LIFETIME: i64 = 1000;
+
+/// A landscape with Clusters whose inside is modelled, and what was done in order.
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) names: Names,
+    /// By Cluster UID, then kind and key.
+    pub(crate) inside: BTreeMap<String, BTreeMap<(String, ObjectKey), Value>>,
+    /// Clusters that do not answer.
+    pub(crate) silent: BTreeSet<String>,
+    pub(crate) secrets: BTreeMap<ObjectKey, SecretFacts>,
+    pub(crate) done: Vec<String>,
+    pub(crate) serial: usize,
+}
+
+impl World {
+    pub(crate) fn new(store: Store) -> Self {
+        let mut world = World {
+            store,
+            scheduler: Scheduler::default(),
+            names: Names::default(),
+            inside: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            secrets: BTreeMap::new(),
+            done: Vec::new(),
+            serial: 0,
+        };
+        world.settle_requests();
+        world.store.provision();
+        world.settle_requests();
+        world
+    }
+
+    pub(crate) fn settle_requests(&mut self) {
+        settle(&mut self.store, &mut self.scheduler, &mut self.names);
+    }
+
+    pub(crate) fn uid(&mut self) -> String {
+        self.serial += 1;
+        format!("inside-{}", self.serial)
+    }
+
+    pub(crate) fn state(&self, cluster: &TargetCluster, request_uid: &str, wanted: &BTreeSet<String>) -> InsideState {
+        let objects = self.inside.get(&cluster.uid);
+        let label = "cluster.openmcp.cloud/access-request";
+        let all = || objects.into_iter().flatten();
+        InsideState {
+            objects: all()
+                .filter(|(place, object)| place.0 != "Namespace" && object["metadata"]["labels"][label] == request_uid)
+                .map(|(_, object)| object.clone())
+                .collect(),
+            namespaces: all()
+                .filter(|(place, _)| place.0 == "Namespace" && wanted.contains(&place.1.name))
+                .map(|(place, _)| place.1.name.clone())
+                .collect(),
+        }
+    }
+
+    pub(crate) fn change(&mut self, cluster: &TargetCluster, change: &Change) {
+        let key_of = crate::store::key_of;
+        match change {
+            Change::Delete { kind, key, uid, .. } => {
+                let objects = self.inside.entry(cluster.uid.clone()).or_default();
+                let removed = objects.remove(&(kind.clone(), key.clone())).expect("it was seen");
+                assert_eq!(removed["metadata"]["uid"], json!(uid));
+                self.done.push(format!("delete {kind}"));
+            }
+            Change::Replace(object) => {
+                let kind = object["kind"].as_str().expect("a kind").to_owned();
+                self.done.push(format!("replace {kind} {}", key_of(object).namespace));
+                self.inside.entry(cluster.uid.clone()).or_default().insert((kind, key_of(object)), object.clone());
+            }
+            Change::Create(object) => {
+                let mut object = object.clone();
+                object["metadata"]["uid"] = json!(self.uid());
+                let kind = object["kind"].as_str().expect("a kind").to_owned();
+                self.done.push(format!("create {kind}"));
+                let place = (kind, key_of(&object));
+                self.inside.entry(cluster.uid.clone()).or_default().insert(place, object);
+            }
+        }
+    }
+
+    /// Does what is decided for an AccessRequest until nothing is left to do; gives when to look again.
+    pub(crate) fn run(&mut self, namespace: &str, name: &str) -> Option<Timestamp> {
+        let key = ObjectKey::new(namespace, name);
+        let mut inside: Option<Option<InsideState>> = None;
+        for _ in 0..40 {
+            self.scheduler.observe(&self.store, usize::MAX);
+            let object = self.store.get("AccessRequest", namespace, name)?.clone();
+            let access: AccessRequest = serde_json::from_value(object).expect("an AccessRequest");
+            let uid = access.metadata.uid.clone().expect("a UID");
+            let secret = self.secrets.iter().find(|(at, _)| at.namespace == namespace).map(|(_, facts)| facts.clone());
+            let observed = AccessObserved {
+                request: &access,
+                inside: match &inside {
+                    None => Inside::NotRead,
+                    Some(None) => Inside::Unreachable,
+                    Some(Some(state)) => Inside::Read(state),
+                },
+                secret: secret.as_ref(),
+                now: self.store.time(),
+                token_lifetime_secs: LIFETIME,
+            };
+            match decide_access(&self.scheduler.snapshot, &observed) {
+                AccessPlan::Done { again } => return again,
+                AccessPlan::Observe { cluster, namespaces } => {
+                    let reachable = !self.silent.contains(&cluster.uid);
+                    inside = Some(reachable.then(|| self.state(&cluster, &uid, &namespaces)));
+                }
+                AccessPlan::Change { cluster, changes } => {
+                    assert!(!changes.is_empty());
+                    changes.iter().for_each(|change| self.change(&cluster, change));
+                    inside = None;
+                }
+                AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
+                    let place = ("ServiceAccount".to_owned(), service_account);
+                    let account =
+                        self.inside[&cluster.uid].get(&place).expect("the identity is there")["metadata"]["uid"]
+                            .clone();
+                    let now = self.store.time();
+                    self.done.push(format!("mint {lifetime_secs}"));
+                    let facts = SecretFacts {
+                        uid: self.uid(),
+                        name: secret.clone(),
+                        owned: true,
+                        cluster_uid: cluster.uid.clone(),
+                        service_account_uid: account.as_str().expect("a UID").to_owned(),
+                        issued_at: now,
+                        expires_at: Timestamp::from_second(now.as_second() + lifetime_secs).expect("a time"),
+                    };
+                    self.secrets.insert(ObjectKey::new(namespace, secret), facts);
+                }
+                AccessPlan::DeleteSecret { key, uid } => {
+                    assert_eq!(self.secrets.remove(&key).expect("it was seen").uid, uid);
+                    self.done.push("delete Secret".to_owned());
+                }
+                AccessPlan::LeaveBehind { write, .. } => {
+                    self.done.push("leave behind".to_owned());
+                    self.store.apply(&write).expect("nobody else writes");
+                    inside = None;
+                }
+                AccessPlan::Forget(write) => {
+                    self.done.push("forget".to_owned());
+                    self.store.apply(&write).expect("nobody else writes");
+                    inside = None;
+                }
+                AccessPlan::Record(write) | AccessPlan::WriteStatus(write) | AccessPlan::RemoveFinalizer(write) => {
+                    self.store.apply(&write).expect("nobody else writes");
+                }
+            }
+        }
+        panic!("{key} never settles: {:?}", self.done);
+    }
+
+    pub(crate) fn status(&self, namespace: &str, name: &str) -> Value {
+        self.store.get("AccessRequest", namespace, name).expect("there")["status"].clone()
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(&mut self, namespace: &str, name: &str, expect: (&str, &str)) -> Value {
+        self.run(namespace, name);
+        let status = self.status(namespace, name);
+        assert_eq!(
+            (status["status"].as_str(), status["reason"].as_str()),
+            (Some(expect.0), Some(expect.1)),
+            "{status}"
+        );
+        status
+    }
+
+    /// The rules that the identity of an AccessRequest has inside, by namespace.
+    pub(crate) fn effective(&self, cluster_uid: &str) -> Vec<(String, PolicyRule)> {
+        let Some(objects) = self.inside.get(cluster_uid) else { return Vec::new() };
+        let mut rules = Vec::new();
+        for ((kind, key), binding) in objects.iter().filter(|(place, _)| place.0.ends_with("Binding")) {
+            let role = binding["roleRef"]["kind"].as_str().expect("a kind").to_owned();
+            let account = ObjectKey::new(
+                binding["subjects"][0]["namespace"].as_str().expect("a namespace"),
+                binding["subjects"][0]["name"].as_str().expect("a name"),
+            );
+            if !objects.contains_key(&("ServiceAccount".to_owned(), account)) {
+                continue;
+            }
+            assert_eq!(kind == "RoleBinding", role == "Role");
+            let Some(role) = objects.get(&(role, key.clone())) else { continue };
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                rules.push((key.namespace.clone(), rule_of(rule)));
+            }
+        }
+        rules
+    }
+}
+
+pub(crate) fn rule_of(rule: &Value) -> PolicyRule {
+    let list = |field: &str| {
+        rule[field].as_array().into_iter().flatten().map(|item| item.as_str().expect("text").to_owned()).collect()
+    };
+    PolicyRule {
+        verbs: list("verbs"),
+        api_groups: list("apiGroups"),
+        resources: list("resources"),
+        resource_names: list("resourceNames"),
+        non_resource_urls: list("nonResourceURLs"),
+    }
+}
+
+pub(crate) fn access(namespace: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "cluster.openmcp.cloud/v1", "kind": "AccessRequest",
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec})
+}
+
+pub(crate) fn pods(verbs: &[&str]) -> Value {
+    json!([{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}])
+}
+
+/// A shared Cluster with tenant `team/shared`, prefix `foo-`, and a dedicated one with `team/own`.
+pub(crate) fn world() -> World {
+    let mut store = landscape();
+    store.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {}}}));
+    store.put(
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "guest", "labels": {"trust": "yes"}}}),
+    );
+    store.put(request("team", "shared", json!({"purposes": ["workload"], "prefix": "foo-"})));
+    store.put(request("team", "own", json!({"purposes": ["mcp"]})));
+    World::new(store)
+}
+
+pub(crate) fn cluster_of(world: &World, request: &str) -> Value {
+    world.store.get("ClusterRequestGrant", "team", request).expect("granted")["spec"]["clusterRef"].clone()
+}
