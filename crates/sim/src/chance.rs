@@ -14,12 +14,12 @@ impl Chance {
     /// A generator for `seed`; different `stream`s of one seed are independent.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut chance = Chance { state: seed ^ stream.wrapping_mul(0xd605_1f5a_2c3b_9e01) };
-        chance.next();
+        chance.bits();
         chance
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut out = self.state;
         out = (out ^ (out >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,12 +29,12 @@ impl Chance {
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        (self.bits() % bound as u64) as usize
     }
 
     /// True in `of_thousand` of 1,000 cases.
     pub fn strikes(&mut self, of_thousand: u64) -> bool {
-        self.next() % 1000 < of_thousand
+        self.bits() % 1000 < of_thousand
     }
 
     /// One of `choices`, which are not empty.
@@ -45,7 +45,7 @@ impl Chance {
     /// Fills `out`.
     pub fn fill(&mut self, out: &mut [u8]) {
         for chunk in out.chunks_mut(8) {
-            let bytes = self.next().to_le_bytes();
+            let bytes = self.bits().to_le_bytes();
             chunk.copy_from_slice(&bytes[..chunk.len()]);
         }
     }
