@@ -135,9 +135,9 @@ impl Landscape {
         manifests::ensure(&self.client).await
     }
 
-    /// Starts all controllers in `tasks`. Instances beside them do no harm; admission and readiness ask
-    /// those started last.
-    pub fn start_controllers(&self, tasks: &Tasks, settings: &Settings) -> Arc<Controllers> {
+    /// Starts all controllers in `tasks`, which reach the platform by `client`. Instances beside them do
+    /// no harm; admission and readiness ask those started last.
+    pub fn start_controllers(&self, tasks: &Tasks, client: &Client, settings: &Settings) -> Arc<Controllers> {
         let planes = LogicalTenants::new(
             self.server.clone(),
             self.template.clone(),
@@ -146,10 +146,15 @@ impl Landscape {
         );
         let runtime = LogicalRuntime::new(self.client.clone(), Arc::new(planes), self.keys.clone(), self.seams.clone());
         let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
-        let controllers = Arc::new(start(tasks, &self.client, directory, &self.seams, settings));
+        let controllers = Arc::new(start(tasks, client, directory, &self.seams, settings));
         self.admission.set_controllers(controllers.clone());
         self.readiness.set_controllers(controllers.clone());
         controllers
+    }
+
+    /// The controllers' own client: no socket, no TLS.
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// The API server.

@@ -4,11 +4,25 @@
 //! clock moves only when everything waits, and a random source that the seed decides, down to the one
 //! that the standard library's hash maps read.
 
+mod attachment;
+mod bugs;
 mod chance;
+mod judge;
+mod keys;
+mod known;
+mod network;
 mod random_source;
+mod rest;
+mod simulation;
 mod thread;
 mod time;
+mod trace;
+mod workload;
+mod world;
 
+pub use bugs::Bug;
 pub use chance::{Chance, SeededEntropy};
+pub use simulation::{Outcome, simulate};
 pub use thread::run;
 pub use time::SimulatedClock;
+pub use trace::Trace;

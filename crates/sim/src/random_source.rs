@@ -16,6 +16,8 @@ thread_local! {
 /// Seeds this thread's random source, for good.
 pub(crate) fn seed_this_thread(chance: Chance) {
     SEEDED.with(|seeded| *seeded.borrow_mut() = Some(chance));
+    // The standard library draws its keys once a thread: now, before anybody else draws.
+    let _ = std::hash::RandomState::new();
 }
 
 /// Whether this thread's randomness is decided by a seed; fills `out` if so.

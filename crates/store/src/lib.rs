@@ -27,7 +27,7 @@ pub use embedded::{Embedded, FileWriter, Files, OpenError, Options, Report, Segm
 pub use history::{EVENT_COST, HistoryLimits};
 
 pub use key::{Key, Resource, Revision, Scope, Tenant};
-pub use memory::{Faults, Memory};
+pub use memory::{Faults, Memory, Observer, Seen};
 pub use model::{
     Entry, Event, EventKind, Expect, ListQuery, Outcome, Page, Template, TemplateEntry, WatchScope, Write,
 };

@@ -1,13 +1,14 @@
 //! The engine of simulations and tests: nothing is durable, everything is asynchronous, and whatever a
 //! network can do to a caller it does, at the whim of a seed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::cursor::Cursor;
-use crate::history::HistoryLimits;
+use crate::history::{Change, HistoryLimits};
 use crate::shared::{Pending, Shared};
 use crate::state::State;
 use crate::{
@@ -32,10 +33,38 @@ pub struct Faults {
     pub compactions: u32,
 }
 
+/// What a write did.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'a> {
+    /// One object changed.
+    Object(&'a Event),
+    /// The objects of a template appeared.
+    Instantiated {
+        /// Whose key space.
+        tenant: &'a Tenant,
+        /// The write.
+        revision: Revision,
+    },
+    /// Everything of a tenant went.
+    Dropped {
+        /// Whose key space.
+        tenant: &'a Tenant,
+        /// The write.
+        revision: Revision,
+    },
+}
+
+/// Is told of every write as it happens, in order, none left out, whatever watches miss.
+pub trait Observer: Debug + Send + Sync + 'static {
+    /// A write happened. Called while the store is held: it must not call back.
+    fn seen(&self, seen: Seen<'_>);
+}
+
 /// A store in memory. Clones are the same store.
 #[derive(Clone, Debug)]
 pub struct Memory {
     shared: Arc<Shared>,
+    observer: Arc<OnceLock<Arc<dyn Observer>>>,
     /// Held while a write is prepared and published, so that writes are in order.
     order: Arc<Mutex<()>>,
     chance: Arc<Mutex<Chance>>,
@@ -73,9 +102,15 @@ impl Memory {
     pub fn new(seed: u64, limits: HistoryLimits) -> Self {
         Memory {
             shared: Arc::new(Shared::new(State::new(0, limits))),
+            observer: Arc::default(),
             order: Arc::default(),
             chance: Arc::new(Mutex::new(Chance { state: seed, faults: Faults::default() })),
         }
+    }
+
+    /// Tells `observer` of every write from now on; the first one set stays.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        let _ = self.observer.set(observer);
     }
 
     /// Changes what goes wrong from now on.
@@ -125,10 +160,21 @@ impl Memory {
         let revision = self.shared.revision().0 + 1;
         let prepared = self.shared.prepare(&Pending::new(), write, revision)?;
         if let Some(change) = prepared.change {
+            if let Some(observer) = self.observer.get() {
+                observer.seen(seen(&change, Revision(revision)));
+            }
             self.shared.publish(vec![change]);
         }
         drop(order);
         Ok(prepared.outcome)
+    }
+}
+
+fn seen(change: &Change, revision: Revision) -> Seen<'_> {
+    match change {
+        Change::Object(event) => Seen::Object(event),
+        Change::Instantiated(tenant, _) => Seen::Instantiated { tenant, revision },
+        Change::Dropped(tenant) => Seen::Dropped { tenant, revision },
     }
 }
 

@@ -91,7 +91,7 @@ impl Platform {
             access_token_lifetime: options.access_token_lifetime,
             provisioning_deadline: options.provisioning_deadline,
         };
-        landscape.start_controllers(&tasks, &settings).synced().await;
+        landscape.start_controllers(&tasks, landscape.client(), &settings).synced().await;
 
         let text = kubeconfig(&url, &root_ca_pem, admin);
         let own = folder.kubeconfig();
