@@ -94,6 +94,7 @@ pub async fn run<S: Store>(make: impl AsyncFn(HistoryLimits) -> S) {
     counters(make(limits).await).await;
     bounded_history(&make(HistoryLimits { events: 10, bytes: 1 << 20 }).await).await;
     bounded_bytes(&make(HistoryLimits { events: 1000, bytes: 4096 }).await).await;
+    history_follows_the_state(&make(HistoryLimits { events: 1000, bytes: 64 << 20 }).await).await;
 }
 
 async fn compare_and_swap(store: &dyn Store) {
@@ -423,4 +424,20 @@ async fn bounded_bytes(store: &dyn Store) {
     assert_compacted(store.watch(WatchScope::All, Revision(first.0 - 1)).await);
     let newest = store.revision().await.expect("answers");
     store.watch(WatchScope::All, Revision(newest.0 - 3)).await.expect("three fit");
+}
+
+/// While the state is large its history is kept; once the state is small again, so is the history.
+async fn history_follows_the_state(store: &dyn Store) {
+    let large = "x".repeat(1 << 20);
+    let mut written = Vec::new();
+    for index in 0..6 {
+        written.push(create(store, key("t", "a", &index.to_string()), &large).await);
+    }
+    let before = Revision(written[0].0 - 1);
+    drop(store.watch(WatchScope::All, before).await.expect("six large objects keep their history"));
+    for (index, revision) in written.into_iter().enumerate() {
+        delete(store, key("t", "a", &index.to_string()), revision).await;
+    }
+    create(store, key("t", "a", "small"), "x").await;
+    assert_compacted(store.watch(WatchScope::All, before).await);
 }

@@ -26,6 +26,10 @@ impl Default for HistoryLimits {
     }
 }
 
+/// History up to so much is kept however little the state holds: some thousand writes of a small landscape,
+/// enough for every client to come back after a restart of its own.
+pub(crate) const LEAST_BYTES: usize = 2 << 20;
+
 /// What an event costs beside its body: itself, its entry, its places in three rings.
 pub const EVENT_COST: usize = 256;
 
@@ -194,9 +198,11 @@ impl History {
         self.slots.push_back(change);
     }
 
-    /// Takes the oldest revision out, while the bounds are exceeded or it is not after `least`.
-    pub(crate) fn evict(&mut self, least: u64) -> Option<(u64, Option<Change>)> {
-        let over = self.slots.len() > self.limits.events || self.bytes > self.limits.bytes || self.floor < least;
+    /// Takes the oldest revision out, while the bounds are exceeded or it is not after `least`. A history
+    /// larger than the state of `live` bytes is of no use: to list again costs less than to replay it.
+    pub(crate) fn evict(&mut self, least: u64, live: usize) -> Option<(u64, Option<Change>)> {
+        let bytes = self.limits.bytes.min(live.max(LEAST_BYTES));
+        let over = self.slots.len() > self.limits.events || self.bytes > bytes || self.floor < least;
         let change = over.then(|| self.slots.pop_front())??;
         self.floor += 1;
         self.bytes -= change.as_ref().map_or(0, Self::cost);

@@ -24,7 +24,15 @@ pub(crate) struct Space {
     trail: Trail,
     /// The template it began with, and the revision of that, while the history reaches so far.
     seed: Option<(u64, Arc<Seed>)>,
+    size: Size,
+}
+
+/// How much there is of a tenant.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
     objects: usize,
+    /// Of bodies; those of a template count for each tenant that shares them.
+    bytes: usize,
 }
 
 impl Space {
@@ -41,6 +49,8 @@ pub(crate) struct State {
     pub(crate) revision: u64,
     pub(crate) spaces: BTreeMap<Tenant, Space>,
     pub(crate) history: History,
+    /// Bytes of all bodies.
+    live: usize,
     /// By name.
     pub(crate) seeds: BTreeMap<String, Arc<Seed>>,
     /// Where tenants were dropped, while the history reaches so far: nothing of theirs before is known.
@@ -55,6 +65,7 @@ impl State {
             revision,
             spaces: BTreeMap::new(),
             history: History::new(revision, limits),
+            live: 0,
             seeds: BTreeMap::new(),
             dropped: BTreeMap::new(),
             bells: Bells::default(),
@@ -90,7 +101,7 @@ impl State {
 
     /// Whether a tenant has no objects.
     pub(crate) fn is_vacant(&self, tenant: &Tenant) -> bool {
-        self.spaces.get(tenant).is_none_or(|space| space.objects == 0)
+        self.spaces.get(tenant).is_none_or(|space| space.size.objects == 0)
     }
 
     /// Whether dropping a tenant would change anything.
@@ -100,7 +111,7 @@ impl State {
 
     /// The tenants that have objects.
     pub(crate) fn tenants(&self) -> Vec<Tenant> {
-        self.spaces.iter().filter(|(_, space)| space.objects > 0).map(|(tenant, _)| tenant.clone()).collect()
+        self.spaces.iter().filter(|(_, space)| space.size.objects > 0).map(|(tenant, _)| tenant.clone()).collect()
     }
 
     /// The collections of a tenant that have objects.
@@ -163,13 +174,13 @@ impl State {
     fn space(&mut self, tenant: &Tenant) -> &mut Space {
         if !self.spaces.contains_key(tenant) {
             let trail = Trail::new(self.floor_of_absent(tenant));
-            let space = Space { collections: BTreeMap::new(), trail, seed: None, objects: 0 };
+            let space = Space { collections: BTreeMap::new(), trail, seed: None, size: Size::default() };
             self.spaces.insert(tenant.clone(), space);
         }
         self.spaces.get_mut(tenant).expect("was put there just now")
     }
 
-    fn collection_mut(&mut self, tenant: &Tenant, resource: &Resource) -> (&mut Collection, &mut usize) {
+    fn collection_mut(&mut self, tenant: &Tenant, resource: &Resource) -> (&mut Collection, &mut Size) {
         let floor = self.floor_of_absent(tenant);
         let space = self.space(tenant);
         if !space.collections.contains_key(resource) {
@@ -177,32 +188,40 @@ impl State {
             space.collections.insert(resource.clone(), collection);
         }
         let collection = space.collections.get_mut(resource).expect("was put there just now");
-        (collection, &mut space.objects)
+        (collection, &mut space.size)
     }
 
     /// Puts an object in its place, without history. Only while loading.
     pub(crate) fn place(&mut self, tenant: &Tenant, entry: Arc<Entry>) {
-        let (collection, count) = self.collection_mut(tenant, &entry.resource.clone());
-        if collection.objects.put(entry).is_none() {
-            *count += 1;
-        }
+        let bytes = entry.body.len();
+        let (collection, size) = self.collection_mut(tenant, &entry.resource.clone());
+        let before = collection.objects.put(entry);
+        size.objects += usize::from(before.is_none());
+        let freed = before.map_or(0, |before| before.body.len());
+        size.bytes = size.bytes + bytes - freed;
+        self.live = self.live + bytes - freed;
     }
 
     /// Makes `objects` all that an empty collection has, without history.
     pub(crate) fn place_all(&mut self, tenant: &Tenant, resource: &Resource, objects: &Objects) {
-        let (collection, count) = self.collection_mut(tenant, resource);
+        let bytes = objects.iter_from(0).map(|entry| entry.body.len()).sum::<usize>();
+        let (collection, size) = self.collection_mut(tenant, resource);
         debug_assert!(collection.objects.is_empty());
         collection.objects = objects.clone();
-        *count += objects.len();
+        size.objects += objects.len();
+        size.bytes += bytes;
+        self.live += bytes;
     }
 
     fn apply_event(&mut self, event: &Arc<Event>) {
         match event.kind {
             EventKind::Added | EventKind::Modified => self.place(&event.tenant, event.entry.clone()),
             EventKind::Deleted => {
-                let (collection, count) = self.collection_mut(&event.tenant, &event.entry.resource);
-                if collection.objects.remove(name_of(&event.entry)).is_some() {
-                    *count -= 1;
+                let (collection, size) = self.collection_mut(&event.tenant, &event.entry.resource);
+                if let Some(before) = collection.objects.remove(name_of(&event.entry)) {
+                    size.objects -= 1;
+                    size.bytes -= before.body.len();
+                    self.live -= before.body.len();
                 }
             }
         }
@@ -225,6 +244,7 @@ impl State {
 
     fn apply_drop(&mut self, revision: u64, tenant: &Tenant) {
         if let Some(space) = self.spaces.remove(tenant) {
+            self.live -= space.size.bytes;
             space.trail.since(0).for_each(|event| self.history.blank(event.revision.0));
             space.seed.iter().for_each(|(revision, _)| self.history.blank(*revision));
         }
@@ -236,7 +256,7 @@ impl State {
 
     /// Lets go what exceeds the bounds of the history, and everything up to `least`.
     pub(crate) fn evict(&mut self, least: u64) {
-        while let Some((revision, change)) = self.history.evict(least) {
+        while let Some((revision, change)) = self.history.evict(least, self.live) {
             match change {
                 Some(Change::Object(event)) => self.forget(&event),
                 Some(Change::Instantiated(tenant, _)) => self.forget_seed(revision, &tenant),
@@ -270,7 +290,7 @@ impl State {
 
     /// Frees a key space in which nothing is left and nothing is remembered.
     fn sweep(&mut self, tenant: &Tenant) {
-        let gone = |space: &Space| space.objects == 0 && space.trail.is_empty() && space.seed.is_none();
+        let gone = |space: &Space| space.size.objects == 0 && space.trail.is_empty() && space.seed.is_none();
         if self.spaces.get(tenant).is_some_and(gone) {
             self.spaces.remove(tenant);
         }
