@@ -30,18 +30,35 @@ pub(crate) fn answer(cx: &Context, parts: &Parts, segments: &[&str]) -> Option<R
     }
 }
 
+/// The media type of the old form in protobuf, as clients up to 1.28 ask for it.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
 /// The old form has no schemas here: clients that know the new one ask for that.
 fn v2(cx: &Context, parts: &Parts) -> Response<ResponseBody> {
     let accepted = text(&parts.headers, &header::ACCEPT).unwrap_or("*/*");
-    if !["json", "*/*", "application/*"].iter().any(|form| accepted.contains(form)) {
-        let message = "the OpenAPI v2 document is served as application/json only; use /openapi/v3";
-        return status_response(&ApiError::new(406, "NotAcceptable", message), crate::negotiation::Accept::default());
-    }
     let version = format!("v{}", cx.tenant.version);
-    let document = json!({
-        "swagger": "2.0", "info": {"title": "Kubernetes", "version": version}, "paths": {}, "definitions": {}
-    });
-    response(200, "application/json", ResponseBody::full(document.to_vec()))
+    if ["json", "*/*", "application/*"].iter().any(|form| accepted.contains(form)) {
+        let document = json!({
+            "swagger": "2.0", "info": {"title": "Kubernetes", "version": version}, "paths": {}, "definitions": {}
+        });
+        return response(200, "application/json", ResponseBody::full(document.to_vec()));
+    }
+    if accepted.contains(PROTOBUF) {
+        return response(200, PROTOBUF, ResponseBody::full(v2_protobuf("Kubernetes", &version)));
+    }
+    let message = "the OpenAPI v2 document is served as JSON and protobuf only";
+    status_response(&ApiError::new(406, "NotAcceptable", message), crate::negotiation::Accept::default())
+}
+
+/// The same document as `openapi.v2.Document` of `github.com/google/gnostic-models`.
+fn v2_protobuf(title: &str, version: &str) -> Vec<u8> {
+    // A field of bytes: number and wire type 2, length, content. All lengths here fit into one byte.
+    let field = |number: u8, content: &[u8]| -> Vec<u8> {
+        let content = &content[..content.len().min(127)];
+        [&[(number << 3) | 2, u8::try_from(content.len()).unwrap_or_default()], content].concat()
+    };
+    let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
+    [field(1, b"2.0"), field(2, &info), field(8, b""), field(9, b"")].concat()
 }
 
 /// The kinds that are served in a group and version, by the path of its document: `api/v1`,
@@ -119,4 +136,15 @@ fn operations(kind: &Kind, version: &Version) -> Value {
         "get": (operation("get", Value::Array(Vec::new()))), "put": (operation("put", parameters.clone())),
         "patch": (operation("patch", parameters)), "delete": (operation("delete", Value::Array(Vec::new())))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_old_form_in_protobuf_is_a_document_with_version_and_title() {
+        let expect = b"\x0a\x032.0\x12\x0e\x0a\x03Kub\x12\x07v1.36.3\x42\x00\x4a\x00";
+        assert_eq!(v2_protobuf("Kub", "v1.36.3"), expect);
+    }
 }
