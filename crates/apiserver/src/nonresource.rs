@@ -26,7 +26,8 @@ pub(crate) async fn answer(cx: &Context, parts: &Parts, query: &Query) -> Respon
     let segments: Vec<&str> = path.split('/').collect();
     let known = match segments.as_slice() {
         ["healthz" | "livez" | "readyz", ..] => Some(health::answer(cx, &segments, query).await),
-        ["metrics"] => Some(metrics(cx).await),
+        // They tell of all tenants, and so are the platform's alone.
+        ["metrics"] if cx.tenant.tenant.is_platform() => Some(metrics(cx).await),
         [".well-known" | "openid", ..] => {
             auth::openid_document(&cx.tenant, &cx.info.path).map(|document| openid(parts, document))
         }
@@ -163,6 +164,7 @@ fn paths(cx: &Context) -> Value {
     ]
     .map(str::to_owned)
     .to_vec();
+    paths.retain(|path| path != "/metrics" || cx.tenant.tenant.is_platform());
     for kind in registry.kinds().filter(|kind| !kind.group.is_empty()) {
         paths.push(format!("/apis/{}", kind.group));
         let served = kind.versions.iter().filter(|version| version.served);

@@ -32,6 +32,8 @@ pub(crate) fn answer(cx: &Context, parts: &Parts, segments: &[&str]) -> Option<R
 
 /// The media type of the old form in protobuf, as clients up to 1.28 ask for it.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The same as the reply names it: `@` is not allowed in a media type (RFC 6838, section 4.2).
+const PROTOBUF_REPLY: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The old form has no schemas here: clients that know the new one ask for that.
 fn v2(cx: &Context, parts: &Parts) -> Response<ResponseBody> {
@@ -43,8 +45,8 @@ fn v2(cx: &Context, parts: &Parts) -> Response<ResponseBody> {
         });
         return response(200, "application/json", ResponseBody::full(document.to_vec()));
     }
-    if accepted.contains(PROTOBUF) {
-        return response(200, PROTOBUF, ResponseBody::full(v2_protobuf("Kubernetes", &version)));
+    if [PROTOBUF, PROTOBUF_REPLY].iter().any(|form| accepted.contains(form)) {
+        return response(200, PROTOBUF_REPLY, ResponseBody::full(v2_protobuf("Kubernetes", &version)));
     }
     let message = "the OpenAPI v2 document is served as JSON and protobuf only";
     status_response(&ApiError::new(406, "NotAcceptable", message), crate::negotiation::Accept::default())

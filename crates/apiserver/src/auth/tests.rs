@@ -311,6 +311,16 @@ async fn a_token_in_a_secret_holds_as_long_as_it_lies_there_and_the_account_is_t
 }
 
 #[tokio::test]
+async fn a_tenant_is_not_shown_what_the_whole_server_does() {
+    let world = World::new().await;
+    let (code, _) = world.send(&admin(), "GET", "/clusters/one/metrics", Value::Null).await;
+    assert_eq!(code, 404);
+    let (_, root) = world.send(&admin(), "GET", "/clusters/one/", Value::Null).await;
+    let paths = root.at(&["paths"]).and_then(Value::as_array).unwrap_or_default();
+    assert!(paths.contains(&Value::from("/apis")) && !paths.contains(&Value::from("/metrics")), "{root}");
+}
+
+#[tokio::test]
 async fn replaced_keys_end_tokens_unless_the_old_key_still_verifies() {
     let world = World::new().await;
     let robot = bearer(&world.account("one").await);
