@@ -33,6 +33,11 @@ pub(crate) const LEAST_BYTES: usize = 2 << 20;
 /// What an event costs beside its body: itself, its entry, its places in three rings.
 pub const EVENT_COST: usize = 256;
 
+/// What an object counts for.
+pub(crate) fn cost(entry: &Entry) -> usize {
+    entry.body.len() + EVENT_COST
+}
+
 /// One change of the state.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
@@ -187,7 +192,7 @@ impl History {
 
     fn cost(change: &Change) -> usize {
         match change {
-            Change::Object(event) => event.entry.body.len() + EVENT_COST,
+            Change::Object(event) => cost(&event.entry),
             Change::Instantiated(..) | Change::Dropped(_) => EVENT_COST,
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::bells::{Bell, Bells};
-use crate::history::{Change, History, HistoryLimits, Seed, Trail};
+use crate::history::{Change, History, HistoryLimits, Seed, Trail, cost};
 use crate::objects::{Objects, name_of};
 use crate::past::View;
 use crate::{Entry, Event, EventKind, Key, ListQuery, Resource, Revision, Scope, StoreError, Tenant, WatchScope};
@@ -31,7 +31,7 @@ pub(crate) struct Space {
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     objects: usize,
-    /// Of bodies; those of a template count for each tenant that shares them.
+    /// As the history counts them; those of a template count for each tenant that shares them.
     bytes: usize,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct State {
     pub(crate) revision: u64,
     pub(crate) spaces: BTreeMap<Tenant, Space>,
     pub(crate) history: History,
-    /// Bytes of all bodies.
+    /// The bytes of all tenants.
     live: usize,
     /// By name.
     pub(crate) seeds: BTreeMap<String, Arc<Seed>>,
@@ -193,18 +193,18 @@ impl State {
 
     /// Puts an object in its place, without history. Only while loading.
     pub(crate) fn place(&mut self, tenant: &Tenant, entry: Arc<Entry>) {
-        let bytes = entry.body.len();
+        let bytes = cost(&entry);
         let (collection, size) = self.collection_mut(tenant, &entry.resource.clone());
         let before = collection.objects.put(entry);
         size.objects += usize::from(before.is_none());
-        let freed = before.map_or(0, |before| before.body.len());
+        let freed = before.map_or(0, |before| cost(&before));
         size.bytes = size.bytes + bytes - freed;
         self.live = self.live + bytes - freed;
     }
 
     /// Makes `objects` all that an empty collection has, without history.
     pub(crate) fn place_all(&mut self, tenant: &Tenant, resource: &Resource, objects: &Objects) {
-        let bytes = objects.iter_from(0).map(|entry| entry.body.len()).sum::<usize>();
+        let bytes = objects.iter_from(0).map(|entry| cost(entry)).sum::<usize>();
         let (collection, size) = self.collection_mut(tenant, resource);
         debug_assert!(collection.objects.is_empty());
         collection.objects = objects.clone();
@@ -220,8 +220,8 @@ impl State {
                 let (collection, size) = self.collection_mut(&event.tenant, &event.entry.resource);
                 if let Some(before) = collection.objects.remove(name_of(&event.entry)) {
                     size.objects -= 1;
-                    size.bytes -= before.body.len();
-                    self.live -= before.body.len();
+                    size.bytes -= cost(&before);
+                    self.live -= cost(&before);
                 }
             }
         }
