@@ -142,6 +142,9 @@ impl DataFolder {
             save(&ca_crt, &authority.pair().certificate_pem())?;
             return Ok(Identity { authority, service_account_key: service_account });
         }
+        for path in [&dir, &ca_key, &sa_key] {
+            check_private(path)?;
+        }
         let read = |path: &Path| fs::read_to_string(path).map_err(|error| unusable("read", path, &error));
         let authority = CertificateAuthority::from_pem(&read(&ca_crt)?, &read(&ca_key)?).map_err(broken(&ca_crt))?;
         let service_account_key = PrivateKey::from_pem(&read(&sa_key)?).map_err(broken(&sa_key))?;
@@ -151,6 +154,20 @@ impl DataFolder {
 
 fn unusable(verb: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::new(Code::FolderUnusable, format!("cannot {verb} {}: {error}", path.display()))
+}
+
+/// Keys that others can read are no secret any more: who starts has to know.
+fn check_private(path: &Path) -> Result<(), Failure> {
+    let mode = fs::metadata(path).map_err(|error| unusable("read", path, &error))?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let (path, wanted) = (path.display(), if mode & 0o111 == 0 { "0600" } else { "0700" });
+    let message = format!(
+        "{path} is open to others (mode {:04o}), but keys lie there; mend it with: chmod {wanted} {path}",
+        mode & 0o7777
+    );
+    Err(Failure::new(Code::FolderUnusable, message))
 }
 
 fn make_dir(path: &Path) -> io::Result<()> {
@@ -180,6 +197,19 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_others_can_read_are_refused() {
+        let root = std::env::temp_dir().join(format!("allot-private-{}", std::process::id()));
+        make_dir(&root).unwrap();
+        let key = root.join("ca.key");
+        write_private(&key, b"x").unwrap();
+        assert!(check_private(&root).is_ok() && check_private(&key).is_ok());
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        let message = format!("{:#}", check_private(&key).unwrap_err().error);
+        assert!(message.ends_with(&format!("chmod 0600 {}", key.display())), "{message}");
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     #[test]
     fn a_private_file_is_private_and_replaces_what_was_there() {
