@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use allotment_machinery::{json, yaml};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,9 +26,10 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// `value` as YAML, fields in their order.
+/// `value` as YAML, fields in their order, quoted as kubectl does it.
 pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(serde_saphyr::to_string(value)?)
+    let value = json::parse(&serde_json::to_vec(value)?)?;
+    Ok(yaml::to_string(&value))
 }
 
 /// Writes one object as JSON, YAML or name; `wide` and no format write what `line` says.

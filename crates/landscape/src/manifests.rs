@@ -5,6 +5,8 @@ use std::fmt::Debug;
 use allotment_api::names::{CLUSTERS_NAMESPACE, PLANES_NAMESPACE, SYSTEM_NAMESPACE};
 use allotment_api::requests::{ClusterProvider, ProviderConfig, Purpose};
 use allotment_controllers::frame::is_conflict;
+use allotment_machinery::json::Value;
+use allotment_machinery::yaml;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -98,12 +100,14 @@ fn covers(there: &serde_json::Value, wanted: &serde_json::Value) -> bool {
 }
 
 /// The manifests of one kind in a file of several.
-fn parse<K: DeserializeOwned>(yaml: &str, kind: &'static str) -> Result<Vec<K>, LandscapeError> {
-    let documents = serde_saphyr::from_multiple::<serde_json::Value>(yaml);
+fn parse<K: DeserializeOwned>(text: &str, kind: &'static str) -> Result<Vec<K>, LandscapeError> {
+    let documents = yaml::parse_stream(text);
     let documents = documents.map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })?;
-    let of_kind = documents.into_iter().filter(|document| document["kind"] == kind);
-    let read = |document| {
-        serde_json::from_value(document).map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })
+    let is_of_kind = |value: &Value| value.get("kind").and_then(Value::as_str) == Some(kind);
+    let of_kind = documents.into_iter().map(|document| document.value).filter(is_of_kind);
+    let read = |value: Value| {
+        serde_json::from_slice(&value.to_vec())
+            .map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })
     };
     of_kind.map(read).collect()
 }
