@@ -20,7 +20,9 @@ pub(crate) fn quick() -> Result<()> {
 pub(crate) fn full(soak: bool) -> Result<()> {
     quick()?;
     step("docs", || {
-        run(cargo().args(["doc", "--quiet", "--locked", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+        run(cargo()
+            .args(["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--document-private-items"])
+            .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))
     })?;
     step("generated files", || generate::types(true))?;
     step("recorded replies", || golden::check(false))?;

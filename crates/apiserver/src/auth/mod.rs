@@ -1,7 +1,7 @@
 //! Who asks, and may they: authentication and authorization.
 //!
-//! A request carries a client certificate, a bearer token or nothing; [`authenticate`] says whose it is,
-//! [`impersonate`] whom it is to be taken for, [`authorize`] whether the tenant's roles allow it. What
+//! A request carries a client certificate, a bearer token or nothing; [`authenticate()`] says whose it is,
+//! [`impersonate()`] whom it is to be taken for, [`authorize`] whether the tenant's roles allow it. What
 //! clients can ask about that (reviews) and get (tokens) stands in [`reviews`] and [`token`].
 
 mod access;

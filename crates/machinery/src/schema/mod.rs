@@ -3,7 +3,7 @@
 //! A [`Schema`] says which fields there are and of which type, what tells the elements of a list apart,
 //! what is filled in where nothing is given, and which values are right; for built-in kinds, how a
 //! strategic merge patch treats a field. What is done with the one of a custom resource is pure:
-//! [`prune`] drops what no schema knows, [`apply_defaults`] fills in, [`validate`] finds what is wrong.
+//! [`prune()`] drops what no schema knows, [`apply_defaults`] fills in, [`validate()`] finds what is wrong.
 //! [`parse_structural`] makes a schema from the `openAPIV3Schema` of a definition and refuses what is not
 //! structural (KEP-1693, `k8s.io/apiextensions-apiserver/pkg/apiserver/schema`). The metadata of the
 //! object itself is left to [`crate::metadata`], that of resources within resources is checked here.
