@@ -2,9 +2,9 @@
 //!
 //! `tests/golden/pending.txt` lists, by name, the scenarios of the areas built that do not pass yet. A
 //! scenario that fails without standing there fails the check, and so does one that stands there and
-//! passes: the list only shrinks.
+//! passes: the list only shrinks. Behind each name stands why it is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -55,10 +55,23 @@ fn pending_file() -> PathBuf {
     root().join("tests/golden/pending.txt")
 }
 
-fn pending() -> Result<BTreeSet<String>> {
+/// The pending scenarios by name, with the reason of each: `area/scenario # reason`.
+fn pending() -> Result<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(pending_file()).context("cannot read tests/golden/pending.txt")?;
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
-    Ok(lines.filter(|line| !line.is_empty()).map(str::to_owned).collect())
+    parse_pending(&text)
+}
+
+fn parse_pending(text: &str) -> Result<BTreeMap<String, String>> {
+    let mut pending = BTreeMap::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (name, reason) = line.split_once('#').unwrap_or((line, ""));
+        let (name, reason) = (name.trim(), reason.trim());
+        if reason.is_empty() {
+            bail!("tests/golden/pending.txt does not say why {name} is pending: write `{name} # reason`");
+        }
+        pending.insert(name.to_owned(), reason.to_owned());
+    }
+    Ok(pending)
 }
 
 /// Replays some scenarios and shows what differs.
@@ -70,6 +83,7 @@ pub(crate) fn show(only: &[String]) -> Result<()> {
 
 /// Replays the areas built and compares the outcome with the list of pending scenarios.
 pub(crate) fn check(update: bool) -> Result<()> {
+    let reasons = pending()?;
     let assets = assets::install()?;
     let server = Server::start(&build()?, "golden")?;
     let report = server.dir.join("report.json");
@@ -90,9 +104,13 @@ pub(crate) fn check(update: bool) -> Result<()> {
         bail!("the replay ran no scenario");
     }
     say(&format!("recorded replies: {} scenarios pass, {} are pending", passed.len(), failed.len()));
-    let known = pending()?;
+    let known: BTreeSet<String> = reasons.keys().cloned().collect();
     if update {
-        return rewrite(&known, &failed);
+        let grown: Vec<&String> = failed.difference(&known).collect();
+        if !grown.is_empty() {
+            bail!("the list only shrinks; these would be new: {grown:?}");
+        }
+        return rewrite(&reasons, &failed);
     }
     let surprises: Vec<&String> = failed.difference(&known).collect();
     if !surprises.is_empty() {
@@ -121,17 +139,14 @@ fn excerpt(replay: &str, names: &[&String]) -> String {
     shown
 }
 
-fn rewrite(known: &BTreeSet<String>, failed: &BTreeSet<String>) -> Result<()> {
-    let grown: Vec<&String> = failed.difference(known).collect();
-    if !known.is_empty() && !grown.is_empty() {
-        bail!("the list only shrinks; these would be new: {grown:?}");
-    }
+fn rewrite(reasons: &BTreeMap<String, String>, failed: &BTreeSet<String>) -> Result<()> {
     let mut text = String::from(
         "# Recorded scenarios of the areas built that do not pass yet. This list only shrinks:\n\
-         # cargo xtask golden --update takes out what passes.\n",
+         # cargo xtask golden --update takes out what passes. Behind each name stands what it waits for, or the\n\
+         # decision of docs/adr/0007-differences-from-kube-apiserver.md that it differs by.\n",
     );
-    for name in failed {
-        text.extend([name, "\n"]);
+    for (name, reason) in reasons.iter().filter(|(name, _)| failed.contains(*name)) {
+        text.extend([name, " # ", reason, "\n"]);
     }
     Ok(std::fs::write(pending_file(), text)?)
 }
@@ -158,4 +173,19 @@ fn replay(assets: &Assets, server: &Server, only: &[String]) -> Result<Command> 
     }
     command.arg("tests/golden");
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pending_scenario_needs_a_reason() {
+        let pending = parse_pending("# about the list\n\na/b # needs kind c\n").expect("every line has a reason");
+        assert_eq!(pending, BTreeMap::from([("a/b".to_owned(), "needs kind c".to_owned())]));
+        for text in ["a/b\n", "a/b #\n", "a/b # \n"] {
+            let error = parse_pending(text).expect_err(text).to_string();
+            assert!(error.contains("a/b # reason"), "{error}");
+        }
+    }
 }

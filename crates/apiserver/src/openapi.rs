@@ -1,6 +1,8 @@
 //! OpenAPI (`/openapi/v2`, `/openapi/v3`): which paths there are and that they take `fieldValidation`, so
 //! that clients leave validation to the server; schemas of the kinds that have one.
 
+mod v2;
+
 use std::collections::BTreeMap;
 
 use allotment_machinery::json;
@@ -11,6 +13,7 @@ use http::request::Parts;
 
 use crate::body::ResponseBody;
 use crate::discovery::fnv1a;
+use crate::negotiation::accepts;
 use crate::registry::{Kind, Registry, Version};
 use crate::server::Context;
 use crate::service::{response, status_response, text};
@@ -30,37 +33,44 @@ pub(crate) fn answer(cx: &Context, parts: &Parts, segments: &[&str]) -> Option<R
     }
 }
 
-/// The media type of the old form in protobuf, as clients up to 1.28 ask for it.
-const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The same as the reply names it: `@` is not allowed in a media type (RFC 6838, section 4.2).
-const PROTOBUF_REPLY: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// The media type of the old form in protobuf, with the version that kubectl names and without.
+const PROTOBUF: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+];
 
-/// The old form has no schemas here: clients that know the new one ask for that.
 fn v2(cx: &Context, parts: &Parts) -> Response<ResponseBody> {
-    let accepted = text(&parts.headers, &header::ACCEPT).unwrap_or("*/*");
+    let accepted = text(&parts.headers, &header::ACCEPT);
+    let registry = cx.tenant.registry();
+    let kinds = written(&registry);
     let version = format!("v{}", cx.tenant.version);
-    if ["json", "*/*", "application/*"].iter().any(|form| accepted.contains(form)) {
-        let document = json!({
-            "swagger": "2.0", "info": {"title": "Kubernetes", "version": version}, "paths": {}, "definitions": {}
-        });
+    if accepts(accepted, "application/json") {
+        let document = v2::document(&version, &kinds);
         return response(200, "application/json", ResponseBody::full(document.to_vec()));
     }
-    if [PROTOBUF, PROTOBUF_REPLY].iter().any(|form| accepted.contains(form)) {
-        return response(200, PROTOBUF_REPLY, ResponseBody::full(v2_protobuf("Kubernetes", &version)));
+    if PROTOBUF.iter().any(|media| accepts(accepted, media)) {
+        return response(200, PROTOBUF[1], ResponseBody::full(v2::protobuf(&version, &kinds)));
     }
-    let message = "the OpenAPI v2 document is served as JSON and protobuf only";
+    let message = "the OpenAPI v2 document is served as application/json and as protobuf only";
     status_response(&ApiError::new(406, "NotAcceptable", message), crate::negotiation::Accept::default())
 }
 
-/// The same document as `openapi.v2.Document` of `github.com/google/gnostic-models`.
-fn v2_protobuf(title: &str, version: &str) -> Vec<u8> {
-    // A field of bytes: number and wire type 2, length, content. All lengths here fit into one byte.
-    let field = |number: u8, content: &[u8]| -> Vec<u8> {
-        let content = &content[..content.len().min(127)];
-        [&[(number << 3) | 2, u8::try_from(content.len()).unwrap_or_default()], content].concat()
-    };
-    let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
-    [field(1, b"2.0"), field(2, &info), field(8, b""), field(9, b"")].concat()
+/// Every kind in every version that is served and that objects are written of.
+fn written(registry: &Registry) -> Vec<v2::Written<'_>> {
+    let mut all = Vec::new();
+    for (path, kinds) in group_versions(registry) {
+        for (kind, version) in kinds.into_iter().filter(|(kind, _)| kind.connect.is_none()) {
+            let path = object_path(&path, kind);
+            all.push(v2::Written { path, group: &kind.group, version: &version.name, kind: &kind.kind });
+        }
+    }
+    all
+}
+
+/// The path of an object of a kind, with names in braces.
+fn object_path(group_version: &str, kind: &Kind) -> String {
+    let scope = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
+    format!("/{group_version}/{scope}{}/{{name}}", kind.plural)
 }
 
 /// The kinds that are served in a group and version, by the path of its document: `api/v1`,
@@ -101,9 +111,7 @@ fn document(registry: &Registry, path: &str, version: &str) -> Option<Value> {
         if kind.connect.is_some() {
             continue;
         }
-        let scope = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
-        let own = format!("/{path}/{scope}{}/{{name}}", kind.plural);
-        paths.insert(own, operations(kind, of_kind));
+        paths.insert(object_path(path, kind), operations(kind, of_kind));
         if let Some(schema) = of_kind.schema.openapi() {
             schemas.insert(schema_name(kind, of_kind), schema);
         }
@@ -138,15 +146,4 @@ fn operations(kind: &Kind, version: &Version) -> Value {
         "get": (operation("get", Value::Array(Vec::new()))), "put": (operation("put", parameters.clone())),
         "patch": (operation("patch", parameters)), "delete": (operation("delete", Value::Array(Vec::new())))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_old_form_in_protobuf_is_a_document_with_version_and_title() {
-        let expect = b"\x0a\x032.0\x12\x0e\x0a\x03Kub\x12\x07v1.36.3\x42\x00\x4a\x00";
-        assert_eq!(v2_protobuf("Kub", "v1.36.3"), expect);
-    }
 }

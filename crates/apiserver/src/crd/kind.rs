@@ -9,6 +9,7 @@ use allotment_machinery::schema::{Interner, Schema, parse_structural};
 
 use super::schema::CustomSchema;
 use super::spec::{self, VersionSpec};
+use super::status::is_terminating;
 use crate::registry::{Column, Kind, Operation, Scale, Strategy, Subresources, Version};
 
 /// The hooks of kinds that definitions make.
@@ -16,6 +17,8 @@ use crate::registry::{Column, Kind, Operation, Scale, Strategy, Subresources, Ve
 pub struct CustomStrategy {
     /// `apiVersion` of the versions whose status is written through the subresource alone.
     with_status: Vec<String>,
+    /// Whether the definition is being deleted. An object made now would outlive it.
+    terminating: bool,
 }
 
 impl CustomStrategy {
@@ -36,6 +39,10 @@ impl Strategy for CustomStrategy {
 
     fn updates_unconditionally(&self) -> bool {
         false
+    }
+
+    fn takes_new(&self) -> bool {
+        !self.terminating
     }
 
     fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
@@ -93,7 +100,7 @@ pub fn kind_from_definition(definition: &Map, interner: &Interner) -> Result<Kin
         namespaced: spec::text(spec::of(definition), "scope") == "Namespaced",
         custom: true,
         versions: versions.into_iter().map(|(version, own)| row(definition, version, own, &storage)).collect(),
-        strategy: Arc::new(CustomStrategy { with_status }),
+        strategy: Arc::new(CustomStrategy { with_status, terminating: is_terminating(definition) }),
         stored_as: None,
         connect: None,
     })

@@ -50,6 +50,10 @@ impl Schema for CustomSchema {
             None => schema::validate(&self.own, object),
         }
     }
+
+    fn validate_status(&self, old: &Map, object: &Map) -> Vec<FieldError> {
+        schema::validate_status(&self.own, object, old)
+    }
 }
 
 #[cfg(test)]

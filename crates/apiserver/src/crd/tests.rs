@@ -181,3 +181,13 @@ fn versions_are_listed_by_stability_and_share_equal_schemas() {
     assert_eq!(interner.len(), 1);
     assert!(kind.versions.iter().all(|version| !version.schema.reads_need_work()));
 }
+
+#[test]
+fn no_object_is_made_of_a_kind_that_is_going() {
+    let mut made = simple();
+    establish(&mut made, &NamesInUse::default(), NOW);
+    let takes_new = |made: &Map| kind_from_definition(made, &Interner::default()).expect("a row").strategy.takes_new();
+    assert!(takes_new(&made));
+    begin_deletion(&mut made, NOW);
+    assert!(!takes_new(&made));
+}

@@ -53,6 +53,10 @@ pub(super) fn check_path_namespace(row: &Row, object: &mut Map, namespace: &str)
 
 /// Stores a new object, under a generated name if it has none; returns its stored form.
 pub(super) async fn store_new(cx: &Context, row: &Row, object: Map, dry_run: bool) -> Result<Bytes, ApiError> {
+    if !row.kind.strategy.takes_new() {
+        let message = format!("{} not allowed while custom resource definition is terminating", cx.info.verb);
+        return Err(ApiError { message, ..ApiError::method_not_allowed() });
+    }
     let text = |field: &str| metadata_str(&object, field).unwrap_or_default().to_owned();
     let (name, generate_name, namespace) = (text("name"), text("generateName"), text("namespace"));
     if row.kind.namespaced {

@@ -220,7 +220,11 @@ fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &st
     let mut errors = rules::validate_update(&new_metadata, &old_metadata);
     // Kubernetes checks metadata twice on updates, once for all kinds and once for each, and lists both.
     errors.extend(errors.clone());
-    errors.extend(row.version().schema.validate(Some(old), new));
+    let schema = &row.version().schema;
+    errors.extend(match operation {
+        Operation::Update { subresource: "status", .. } => schema.validate_status(old, new),
+        _ => schema.validate(Some(old), new),
+    });
     errors.extend(row.kind.strategy.validate(operation, new));
     if errors.is_empty() {
         Ok(())

@@ -60,6 +60,11 @@ pub trait Schema: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
+    /// What is wrong with an object whose status alone is written (422).
+    fn validate_status(&self, old: &Map, object: &Map) -> Vec<FieldError> {
+        self.validate(Some(old), object)
+    }
+
     /// Applies a strategic merge patch; `None` where the kind has none (custom kinds answer 415).
     fn strategic_merge(&self, _object: &Map, _patch: &Map) -> Option<Result<Map, PatchError>> {
         None

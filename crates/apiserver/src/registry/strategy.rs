@@ -45,6 +45,11 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         true
     }
 
+    /// Whether new objects are taken: not of a kind whose definition is being deleted.
+    fn takes_new(&self) -> bool {
+        true
+    }
+
     /// Clears what clients may not set, keeps what they may not change, fills in defaults that a schema
     /// cannot say.
     fn prepare(&self, _operation: Operation<'_>, _object: &mut Map) {}

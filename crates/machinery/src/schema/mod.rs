@@ -39,4 +39,4 @@ pub use numbers::normalise_numbers;
 pub use parse::{parse_structural, unrecognized_formats};
 pub use pattern::Pattern;
 pub use prune::prune;
-pub use validate::{validate, validate_update};
+pub use validate::{validate, validate_status, validate_update};

@@ -388,3 +388,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_write_of_the_status_is_told_of_as_seen_from_the_status() {
+    let root = r#"{"type":"object","properties":{"spec":{"type":"integer"},
+        "status":{"type":"object","properties":{"s":{"type":"string"}}}}}"#;
+    let schema = parse_structural(&value(root), &Path::new("s")).expect("structural");
+    let old = object(r#"{"spec":"wrong","status":{}}"#);
+    let new = object(r#"{"spec":"wrong","status":{"s":1}}"#);
+    let detail = "s in body must be of type string: \"integer\"";
+    let expect = format!("status.s: Invalid value: \"integer\": {detail}");
+    assert_eq!(texts(&validate_status(&schema, &new, &old)), [expect.as_str()]);
+    assert!(validate_status(&schema, &new, &new).is_empty(), "what has not changed is let pass");
+}

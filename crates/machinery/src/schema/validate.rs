@@ -36,6 +36,25 @@ pub fn validate_update(schema: &Schema, object: &Map, old: &Map) -> Vec<FieldErr
     errors
 }
 
+/// As [`validate_update`], for a write of the status alone. What else stands in the object is not looked
+/// at, and texts name values as seen from the status, not from the object.
+pub fn validate_status(schema: &Schema, object: &Map, old: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let (Some(of_status), Some(status)) = (schema.property("status"), object.get("status")) {
+        let base = Path::new("status");
+        let mut walk = Walk { base: &base, steps: MOST_STEPS, exhausted: false };
+        let mut outcome = Outcome::default();
+        walk.value(of_status, status, old.get("status"), Trail::Start, &mut outcome);
+        errors.extend(walk.finish(outcome));
+    }
+    errors.extend(embedded::check_members(schema, object));
+    if lists::check(schema, old).is_empty() {
+        errors.extend(lists::check(schema, object));
+    }
+    errors.truncate(MOST_ERRORS);
+    errors
+}
+
 fn values(schema: &Schema, object: &Map, old: Option<&Map>) -> Vec<FieldError> {
     let base = Path::root();
     let mut walk = Walk { base: &base, steps: MOST_STEPS, exhausted: false };
