@@ -146,3 +146,43 @@ async fn the_kubeconfig_with_the_exec_plugin_gets_the_current_token() {
     let inside = client_of(&String::from_utf8(fixed.stdout).expect("text")).await;
     assert_eq!(code(Api::<Namespace>::all(inside).list(&ListParams::default()).await), 200);
 }
+
+#[tokio::test]
+async fn access_says_what_it_waits_for_and_gives_up_in_time() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let output = run(&folder, &["access", "nobody", "-n", "default", "--wait", "--timeout", "100ms"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "AccessRequest nobody does not exist yet; waiting until it does",
+            "error: AccessRequest default/nobody: gave up after 100.0 ms: AccessRequest nobody does not exist",
+        ]
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_in_one_line_with_its_address() {
+    let folder = Folder::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: \
+         \"https://{address}\"}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, \
+         user: {{token: t}}}}]\n"
+    );
+    std::fs::write(folder.kubeconfig(), text).expect("a kubeconfig");
+    for arguments in [&["tree"][..], &["request", "r", "--purpose", "mcp", "--wait"], &["explain", "request", "r"]] {
+        let output = run(&folder, arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.starts_with(&format!("error: cannot reach https://{address} of the kubeconfig ")), "{text}");
+        assert!(text.contains("allot up"), "{text}");
+    }
+}
