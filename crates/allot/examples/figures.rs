@@ -1,8 +1,8 @@
 //! Measures what `docs/benchmarks.md` reports of the platform as a whole: readiness, the way from a
-//! request to a working token, and the cost of logical clusters. Starts `allot up` as a child on
-//! loopback and is its only client.
+//! request to a working token, and what things cost in memory. Starts `allot up` as a child on loopback
+//! and is its only client.
 //!
-//! `cargo run --release -p allot --example figures -- ready|request|tenants target/release/allot`
+//! `cargo run --release -p allot --example figures -- ready|request|tenants|memory target/release/allot`
 
 #![expect(clippy::print_stdout, reason = "its output is the report")]
 
@@ -11,18 +11,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Client, Config};
 use serde_json::json;
 
 const STARTS: usize = 20;
 const REQUESTS: usize = 300;
+const SOME: usize = 20;
 const TENANTS: usize = 1000;
+const DEFINITIONS: usize = 200;
 const ROUNDS: usize = 3;
 const NAMESPACE: &str = "figures";
 
@@ -30,12 +34,13 @@ const NAMESPACE: &str = "figures";
 async fn main() -> Result<()> {
     rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [what, binary] = words.as_slice() else { bail!("usage: figures ready|request|tenants PATH-OF-ALLOT") };
+    let [what, binary] = words.as_slice() else { bail!("usage: figures ready|request|tenants|memory PATH-OF-ALLOT") };
     let binary = Path::new(binary);
     match what.as_str() {
         "ready" => ready(binary).await,
         "request" => request(binary).await,
         "tenants" => tenants(binary).await,
+        "memory" => memory(binary).await,
         other => bail!("no figure is called {other}"),
     }
 }
@@ -49,19 +54,20 @@ impl Server {
     async fn start(binary: &Path, dir: &Path) -> Result<Server> {
         let kubeconfig = dir.join("kubeconfig");
         let _ = std::fs::remove_file(&kubeconfig);
-        let child = Command::new(binary)
+        let mut child = Command::new(binary)
             .args(["up", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(dir.join("data"))
             .arg("--kubeconfig")
             .arg(&kubeconfig)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
             .spawn()?;
-        let server = Server { child, kubeconfig };
-        while !server.kubeconfig.exists() {
+        while !kubeconfig.exists() {
+            if let Some(status) = child.try_wait()? {
+                bail!("allot up ended with {status}");
+            }
             tokio::time::sleep(Duration::from_micros(500)).await;
         }
-        Ok(server)
+        Ok(Server { child, kubeconfig })
     }
 
     async fn client(&self) -> Result<Client> {
@@ -149,10 +155,20 @@ async fn prepared(binary: &Path, dir: &Path) -> Result<(Server, Client)> {
     Ok((server, client))
 }
 
-/// Asks for a cluster and access to it at once, and gives the time to the first 200 from that cluster.
-async fn request_once(client: &Client, name: &str) -> Result<Duration> {
+/// The Secrets of the namespace as they come.
+type Secrets = BoxStream<'static, watcher::Result<watcher::Event<Secret>>>;
+
+/// A watch that has seen all there is.
+async fn watch_secrets(client: &Client) -> Result<Secrets> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-    let mut events = watcher(secrets, watcher::Config::default()).applied_objects().boxed();
+    let mut events = watcher(secrets, watcher::Config::default()).boxed();
+    while !matches!(events.try_next().await?.context("the watch ended")?, watcher::Event::InitDone) {}
+    Ok(events)
+}
+
+/// Asks for a cluster and access to it at once, and gives the time to the first 200 from that cluster, over
+/// a connection of its own.
+async fn request_once(client: &Client, events: &mut Secrets, name: &str) -> Result<Duration> {
     let ask = object("v1alpha1", "ClusterRequest", name, json!({"purposes": ["figures"]}))?;
     let access = object(
         "v1",
@@ -165,7 +181,7 @@ async fn request_once(client: &Client, name: &str) -> Result<Duration> {
     let started = Instant::now();
     tokio::try_join!(requests.create(&params, &ask), accesses.create(&params, &access))?;
     let kubeconfig = loop {
-        let secret = events.try_next().await?.context("the watch ended")?;
+        let watcher::Event::Apply(secret) = events.try_next().await?.context("the watch ended")? else { continue };
         let owner = secret.metadata.owner_references.iter().flatten().any(|owner| owner.name == name);
         if let (true, Some(bytes)) = (owner, secret.data.as_ref().and_then(|data| data.get("kubeconfig"))) {
             break Kubeconfig::from_yaml(std::str::from_utf8(&bytes.0)?)?;
@@ -186,14 +202,28 @@ async fn remove(client: &Client, name: &str) -> Result<()> {
 async fn request(binary: &Path) -> Result<()> {
     let dir = tempdir()?;
     let (_server, client) = prepared(binary, &dir).await?;
+    let mut events = watch_secrets(&client).await?;
     let mut times = Vec::new();
     for index in 0..REQUESTS {
         let name = format!("r{index}");
-        times.push(request_once(&client, &name).await?);
+        times.push(request_once(&client, &mut events, &name).await?);
         remove(&client, &name).await?;
     }
     report("request to 200 from the new cluster", &mut times);
     std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// Makes a few clusters one after the other, says how long each took, and gives them back.
+async fn some(client: &Client, events: &mut Secrets, name: &str) -> Result<()> {
+    let mut times = Vec::new();
+    for index in 0..SOME {
+        times.push(request_once(client, events, &format!("{name}{index}")).await?);
+    }
+    report(&format!("the {name} clusters"), &mut times);
+    for index in 0..SOME {
+        remove(client, &format!("{name}{index}")).await?;
+    }
     Ok(())
 }
 
@@ -205,14 +235,8 @@ async fn clusters(client: &Client) -> Result<usize> {
 async fn tenants(binary: &Path) -> Result<()> {
     let dir = tempdir()?;
     let (server, client) = prepared(binary, &dir).await?;
-    let mut first = Vec::new();
-    for index in 0..20 {
-        first.push(request_once(&client, &format!("first{index}")).await?);
-    }
-    report("the first clusters", &mut first);
-    for index in 0..20 {
-        remove(&client, &format!("first{index}")).await?;
-    }
+    let mut events = watch_secrets(&client).await?;
+    some(&client, &mut events, "first").await?;
     wait_for_clusters(&client, 0).await?;
     let before = server.resident()?;
     for round in 1..=ROUNDS {
@@ -230,14 +254,7 @@ async fn tenants(binary: &Path) -> Result<()> {
             with.saturating_sub(before) / TENANTS as u64
         );
         if round == 1 {
-            let mut last = Vec::new();
-            for index in 0..20 {
-                last.push(request_once(&client, &format!("last{index}")).await?);
-            }
-            report("the clusters after the thousandth", &mut last);
-            for index in 0..20 {
-                remove(&client, &format!("last{index}")).await?;
-            }
+            some(&client, &mut events, "later").await?;
         }
         for index in 0..TENANTS {
             remove(&client, &format!("t{index}")).await?;
@@ -248,6 +265,39 @@ async fn tenants(binary: &Path) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let after = server.resident()?;
     println!("60 s later: resident {after} KiB, {:+.1} % of before", (after as f64 / before as f64 - 1.0) * 100.0);
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// What a fresh platform takes, and each small definition in it.
+async fn memory(binary: &Path) -> Result<()> {
+    let dir = tempdir()?;
+    let (server, client) = prepared(binary, &dir).await?;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let idle = server.resident()?;
+    println!("idle after 60 s: {idle} KiB");
+    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    for index in 0..DEFINITIONS {
+        let definition = serde_json::from_value(json!({
+            "metadata": {"name": format!("thing{index}s.figures.example")},
+            "spec": {
+                "group": "figures.example",
+                "names": {"plural": format!("thing{index}s"), "kind": format!("Thing{index}")},
+                "scope": "Namespaced",
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {"spec": {"type": "object", "properties": {
+                        "size": {"type": "integer", "minimum": 0},
+                        "name": {"type": "string", "maxLength": 63}
+                    }}}
+                }}}]
+            }
+        }))?;
+        definitions.create(&PostParams::default(), &definition).await?;
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let with = server.resident()?;
+    println!("{DEFINITIONS} small definitions: {} KiB each", with.saturating_sub(idle) / DEFINITIONS as u64);
     std::fs::remove_dir_all(&dir)?;
     Ok(())
 }

@@ -25,6 +25,7 @@ fn is_found(bug: Bug, seed: u64, invariant: &str) -> bool {
 }
 
 #[test]
+#[ignore = "part of the soak until a seed is one trace: what a seed finds may differ between runs, see docs/dev/open.md"]
 fn planted_bugs_are_found_by_their_invariants_at_their_seeds_or_near() {
     let missed: Vec<_> = FOUND_AT
         .iter()
