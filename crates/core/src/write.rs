@@ -148,8 +148,8 @@ pub(crate) fn preconditions(metadata: &ObjectMeta) -> Map<String, Value> {
     map
 }
 
-/// The merge patch that makes `new` of `old`.
-pub(crate) fn merge_diff(old: &Value, new: &Value) -> Option<Value> {
+/// The JSON merge patch (RFC 7386) that makes `new` of `old`; absent if they are equal. Arrays are replaced whole.
+pub fn merge_diff(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (old, new) if old == new => None,
         (Value::Object(old), Value::Object(new)) => {
@@ -206,5 +206,17 @@ mod tests {
         merge_apply(&mut patched, &patch);
         assert_eq!(patched, new);
         assert_eq!(merge_diff(&new, &new), None);
+    }
+
+    #[test]
+    fn only_what_differs_is_in_the_patch() {
+        let check = |before: Value, after: Value, expect: Option<Value>| {
+            assert_eq!(merge_diff(&before, &after), expect, "{before} to {after}");
+        };
+        check(json!({"a": 1}), json!({"a": 1}), None);
+        check(json!({"a": 1, "b": 2}), json!({"a": 1, "b": 3}), Some(json!({"b": 3})));
+        check(json!({"a": {"b": 1, "c": 2}}), json!({"a": {"c": 2}}), Some(json!({"a": {"b": null}})));
+        check(json!({"a": [1, 2]}), json!({"a": [1]}), Some(json!({"a": [1]})));
+        check(json!({}), json!({"a": {"b": 1}}), Some(json!({"a": {"b": 1}})));
     }
 }

@@ -122,6 +122,18 @@ impl Value {
         }
     }
 
+    /// What kind of value this is, as the errors of Go's JSON decoder call it.
+    pub fn go_kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        }
+    }
+
     /// The value as compact JSON.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);

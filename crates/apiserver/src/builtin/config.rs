@@ -220,23 +220,8 @@ fn key_warning(text: &[u8]) -> Option<String> {
 mod tests {
     use allotment_machinery::json;
 
+    use super::super::judged::{check, object};
     use super::*;
-
-    fn object(value: Value) -> Map {
-        value.as_object().expect("an object").clone()
-    }
-
-    #[track_caller]
-    fn check(strategy: &dyn Strategy, old: Option<Value>, new: Value, expect: &[&str]) {
-        let (old, mut new) = (old.map(object), object(new));
-        let operation = match &old {
-            Some(old) => Operation::Update { old, subresource: "" },
-            None => Operation::Create,
-        };
-        strategy.prepare(operation, &mut new);
-        let errors: Vec<String> = strategy.validate(operation, &new).iter().map(ToString::to_string).collect();
-        assert_eq!(errors, expect);
-    }
 
     #[test]
     fn string_data_is_merged_over_data_and_dropped() {

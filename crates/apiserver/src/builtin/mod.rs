@@ -10,6 +10,8 @@ mod event;
 mod expand;
 mod gojson;
 mod gotime;
+#[cfg(test)]
+mod judged;
 mod namespace;
 mod rbac;
 mod rows;

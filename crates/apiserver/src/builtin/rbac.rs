@@ -199,20 +199,8 @@ fn check_subject(subject: &Map, namespaced: bool, path: &Path, errors: &mut Vec<
 
 #[cfg(test)]
 mod tests {
+    use super::super::judged::check;
     use super::*;
-
-    #[track_caller]
-    fn check(strategy: &dyn Strategy, old: Option<Value>, new: Value, expect: &[&str]) {
-        let object = |value: Value| value.as_object().expect("an object").clone();
-        let (old, mut new) = (old.map(object), object(new));
-        let operation = match &old {
-            Some(old) => Operation::Update { old, subresource: "" },
-            None => Operation::Create,
-        };
-        strategy.prepare(operation, &mut new);
-        let errors: Vec<String> = strategy.validate(operation, &new).iter().map(ToString::to_string).collect();
-        assert_eq!(errors, expect);
-    }
 
     #[test]
     fn rules_are_on_resources_or_on_paths() {

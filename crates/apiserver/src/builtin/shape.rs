@@ -150,7 +150,7 @@ impl Decoder {
             (Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStrings, Value::Object(map)) => {
                 self.message(SCHEMA_PROPS, map)
             }
-            (ty, other) => Err(self.mismatch(go_kind(&other), ty)),
+            (ty, other) => Err(self.mismatch(other.go_kind(), ty)),
         }
     }
 
@@ -268,18 +268,6 @@ fn bytes(text: &str) -> Result<Value, DecodeError> {
 fn time(text: &str, precision: Precision) -> Result<Value, DecodeError> {
     let time = gotime::parse(text, precision).map_err(|message| DecodeError { message })?;
     Ok(Value::String(gotime::format(time, precision)))
-}
-
-/// What Go's decoder calls a kind of JSON value.
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// What Go calls a type.

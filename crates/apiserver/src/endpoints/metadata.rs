@@ -1,9 +1,12 @@
-//! Decodes `metadata` as a typed decoder would, and keeps what the server alone may set.
+//! Decodes `metadata` as a typed decoder would, keeps what the server alone may set, and holds the name
+//! against the URL's.
 
 use allotment_machinery::field::note;
 use allotment_machinery::json::{Map, Value};
+use allotment_machinery::object::metadata_str;
 
 use crate::registry::DecodeError;
+use crate::status::ApiError;
 
 /// Types of the members of object metadata.
 #[derive(Clone, Copy)]
@@ -201,6 +204,22 @@ fn copy(new: &mut Map, old: &Map, field: &str) {
         Some(value) => new.insert(field, value.clone()),
         None => new.remove(field),
     };
+}
+
+/// An object of a PUT or a patch has the name that the URL has.
+pub(super) fn check_name(object: &Map, path: &str) -> Result<(), ApiError> {
+    match metadata_str(object, "name").unwrap_or_default() {
+        "" => {
+            let message =
+                format!("the name of the object ({path} based on URL) was undeterminable: name must be provided");
+            Err(ApiError::bad_request(message))
+        }
+        name if name != path => {
+            let message = format!("the name of the object ({name}) does not match the name on the URL ({path})");
+            Err(ApiError::bad_request(message))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -2,14 +2,13 @@
 
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{self, Map, Value};
-use allotment_machinery::object::metadata_str;
 use allotment_machinery::patch::json::{JsonPatch, JsonPatchDecodeError};
 use allotment_machinery::patch::merge;
 
 use super::options::{FieldValidation, WriteOptions};
 use super::store::{self, about};
 use super::update::{ATTEMPTS, Raced, replace, unshown};
-use super::{Call, Reply, create, decode};
+use super::{Call, Reply, create, decode, metadata};
 use crate::negotiation::{media_type, unsupported_media};
 use crate::registry::Row;
 use crate::status::ApiError;
@@ -102,7 +101,7 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
             return Err(invalid_result(&format!("strict decoding error: {}", complaints.join(", "))));
         }
     }
-    check_name(&object, &call.cx.info.name)?;
+    metadata::check_name(&object, &call.cx.info.name)?;
     create::check_path_namespace(row, &mut object, &call.cx.info.namespace)?;
     Ok(object)
 }
@@ -125,21 +124,6 @@ fn check_unmoved(row: &Row, object: &mut Map) -> Result<(), ApiError> {
         return Err(ApiError::bad_request(message));
     }
     Ok(())
-}
-
-fn check_name(object: &Map, path: &str) -> Result<(), ApiError> {
-    match metadata_str(object, "name").unwrap_or_default() {
-        "" => {
-            let message =
-                format!("the name of the object ({path} based on URL) was undeterminable: name must be provided");
-            Err(ApiError::bad_request(message))
-        }
-        name if name != path => {
-            let message = format!("the name of the object ({name}) does not match the name on the URL ({path})");
-            Err(ApiError::bad_request(message))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// 422: the patch applies, but what comes out is no object of the kind. The object is not shown, since the

@@ -53,19 +53,8 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 fn check_names(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
-    let path = &cx.info.name;
-    match metadata_str(object, "name").unwrap_or_default() {
-        "" => {
-            let message =
-                format!("the name of the object ({path} based on URL) was undeterminable: name must be provided");
-            Err(ApiError::bad_request(message))
-        }
-        name if name != path => {
-            let message = format!("the name of the object ({name}) does not match the name on the URL ({path})");
-            Err(ApiError::bad_request(message))
-        }
-        _ => create::check_path_namespace(row, object, &cx.info.namespace),
-    }
+    metadata::check_name(object, &cx.info.name)?;
+    create::check_path_namespace(row, object, &cx.info.namespace)
 }
 
 /// A UID in the body of a PUT is a precondition.

@@ -4,7 +4,6 @@
 
 pub mod conditions;
 mod execute;
-mod merge;
 mod mirror;
 mod queue;
 mod seams;

@@ -2,13 +2,12 @@
 
 use std::fmt::Debug;
 
+use allotment_core::write::merge_diff;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-
-use super::merge::merge_patch;
 
 /// Whether a write lost a race: somebody else was faster, or the object is there already.
 pub fn is_conflict(error: &kube::Error) -> bool {
@@ -85,7 +84,7 @@ impl Writer {
             }
             Ok(value)
         };
-        let Some(mut patch) = merge_patch(&scoped(before)?, &scoped(after)?) else { return Ok(None) };
+        let Some(mut patch) = merge_diff(&scoped(before)?, &scoped(after)?) else { return Ok(None) };
         if let Value::Object(members) = &mut patch {
             let metadata = members.entry("metadata").or_insert_with(|| json!({}));
             metadata["resourceVersion"] = json!(before.resource_version());

@@ -92,7 +92,7 @@ fn wrong_metadata(resource: &Map, path: &Path) -> Option<FieldError> {
         Value::Null => return None,
         Value::Object(members) => members,
         other => {
-            let detail = format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_kind(other));
+            let detail = format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", other.go_kind());
             return Some(FieldError::invalid(&path, metadata, detail));
         }
     };
@@ -100,7 +100,7 @@ fn wrong_metadata(resource: &Map, path: &Path) -> Option<FieldError> {
         let expected = member_type(name)?;
         let found = culprit(expected, value)?;
         let go_type = if std::ptr::eq(found, value) { expected.go_name() } else { "string" };
-        let kind = go_kind(found);
+        let kind = found.go_kind();
         let detail = format!("json: cannot unmarshal {kind} into Go struct field ObjectMeta.{name} of type {go_type}");
         Some(FieldError::invalid(&path, metadata, detail))
     })
@@ -121,18 +121,6 @@ fn culprit(expected: MemberType, value: &Value) -> Option<&Value> {
 
 fn is_text(value: &Value) -> bool {
     value.is_null() || value.as_str().is_some()
-}
-
-/// What Go's JSON decoder calls a value.
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// What is wrong with the types and metadata of embedded resources in `value`, which is at `path`.
