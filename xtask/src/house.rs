@@ -24,6 +24,7 @@ const NEVER: &[(&str, &str)] = &[
     ("registry.npmjs", "a package registry's host"),
     ("proxy.golang", "a package registry's host"),
     ("pypi.org", "a package registry's host"),
+    ("tokio::sync::watch", "it wakes in an order that no seed decides: use sync::Notify"),
     ("#[allow(", "use #[expect(…, reason = …)]"),
     ("todo!(", "finish it, or write it into docs/dev/open.md"),
     ("unimplemented!(", "finish it, or write it into docs/dev/open.md"),

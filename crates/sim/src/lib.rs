@@ -1,8 +1,9 @@
 //! The whole platform in one process on a paused clock, seeded: for tests only.
 //!
-//! One thread and one seed, and one trace but for the order of some writes: [`run`] gives a closure a thread of its own, a tokio runtime whose
-//! clock moves only when everything waits, and a random source that the seed decides, down to the one
-//! that the standard library's hash maps read.
+//! One thread, one seed, one trace: [`run`] gives a closure a thread of its own, a tokio runtime whose clock
+//! moves only when everything waits, and a random source that the seed decides, down to the one that the
+//! standard library's hash maps read. What it cannot decide are tokio's own dice, so nothing that it runs may
+//! throw them: no `select!` without `biased`, no `sync::watch` that several wait on.
 
 mod attachment;
 mod bugs;

@@ -3,12 +3,12 @@
 //! One task follows the store for all tenants. A write of a definition or of an access rule is answered
 //! only once it has been followed, so that whoever wrote it finds it in force.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use allotment_machinery::json::{self, Value};
 use allotment_store::{Entry, Event, EventKind, ListQuery, Resource, Revision, Scope, StoreError, WatchScope};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::{ApiServer, TenantState};
 use crate::crd;
@@ -28,13 +28,35 @@ const FOLLOW_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait before trying again when the store does not answer.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// How far the task has come; nothing before it has begun.
-#[derive(Debug)]
-pub(super) struct Followed(watch::Sender<Option<Revision>>);
+/// How far the task has come; nothing before it has begun. Those who wait are woken in the order in which
+/// they came: tokio's `watch` throws dice, and then a simulation is not repeatable.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    revision: Mutex<Option<Revision>>,
+    moved: Notify,
+}
 
-impl Default for Followed {
-    fn default() -> Self {
-        Followed(watch::Sender::new(None))
+impl Followed {
+    fn revision(&self) -> Option<Revision> {
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn advance(&self, revision: Revision) {
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = Some(revision);
+        self.moved.notify_waiters();
+    }
+
+    /// Waits until the task has come to where `is_far_enough` says so.
+    async fn wait_for(&self, is_far_enough: impl Fn(Option<Revision>) -> bool) {
+        loop {
+            let mut moved = std::pin::pin!(self.moved.notified());
+            // From here on no move is missed.
+            moved.as_mut().enable();
+            if is_far_enough(self.revision()) {
+                return;
+            }
+            moved.await;
+        }
     }
 }
 
@@ -49,9 +71,9 @@ impl ApiServer {
         if !is_followed(resource) {
             return;
         }
-        let mut followed = self.shared.followed.0.subscribe();
+        let followed = self.shared.followed.wait_for(|have| have >= Some(revision));
         // A server that is too slow answers late rather than never.
-        let _ = tokio::time::timeout(FOLLOW_TIMEOUT, followed.wait_for(|have| *have >= Some(revision))).await;
+        let _ = tokio::time::timeout(FOLLOW_TIMEOUT, followed).await;
     }
 
     /// Follows the store until the server stops.
@@ -63,7 +85,7 @@ impl ApiServer {
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
         };
-        self.shared.followed.0.send_replace(Some(from));
+        self.shared.followed.advance(from);
         while !self.stopping().is_cancelled() {
             if let Err(error) = self.follow_from(&mut from).await {
                 tracing::warn!(%error, "following the store began anew");
@@ -92,7 +114,7 @@ impl ApiServer {
                 }
             }
             *from = event.revision;
-            self.shared.followed.0.send_replace(Some(event.revision));
+            self.shared.followed.advance(event.revision);
         }
     }
 
@@ -111,8 +133,12 @@ impl ApiServer {
     /// Loads the definitions that a tenant has. Access rules are loaded when they are first asked for.
     pub(super) async fn load(&self, tenant: &TenantState) -> Result<(), ApiError> {
         // What is written after this list has to reach the task that follows, so that has to have begun.
-        let mut followed = self.shared.followed.0.subscribe();
-        if followed.wait_for(Option::is_some).await.is_err() {
+        let begun = tokio::select! {
+            biased;
+            () = self.stopping().cancelled() => false,
+            () = self.shared.followed.wait_for(|have| have.is_some()) => true,
+        };
+        if !begun {
             return Err(ApiError::unavailable("the server is stopping"));
         }
         let mut loaded = tenant.loaded.lock().await;

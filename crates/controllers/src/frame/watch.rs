@@ -2,6 +2,8 @@
 //! back-off.
 
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -10,7 +12,7 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tracing::warn;
 
 /// The first wait after a watch broke.
@@ -20,33 +22,39 @@ const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// Objects of one list call: large enough for few calls, small enough for bounded replies.
 const PAGE: u32 = 2_000;
 
-/// Tells how many kinds have been listed at least once.
-#[derive(Clone, Debug)]
-pub struct Synced {
-    count: watch::Sender<usize>,
-}
+/// Tells how many kinds have been listed at least once. Those who wait are woken in the order in which
+/// they came: tokio's `watch` throws dice, and then a simulation is not repeatable.
+#[derive(Clone, Debug, Default)]
+pub struct Synced(Arc<Count>);
 
-impl Default for Synced {
-    fn default() -> Self {
-        Synced { count: watch::Sender::new(0) }
-    }
+#[derive(Debug, Default)]
+struct Count {
+    kinds: AtomicUsize,
+    risen: Notify,
 }
 
 impl Synced {
     /// Waits until `kinds` kinds have been listed.
     pub async fn wait(&self, kinds: usize) {
-        let mut count = self.count.subscribe();
-        // The sender lives as long as `self`, so the wait cannot fail.
-        let _ = count.wait_for(|count| *count >= kinds).await;
+        loop {
+            let mut risen = std::pin::pin!(self.0.risen.notified());
+            // From here on no rise is missed.
+            risen.as_mut().enable();
+            if self.reached(kinds) {
+                return;
+            }
+            risen.await;
+        }
     }
 
     /// Whether `kinds` kinds have been listed.
     pub fn reached(&self, kinds: usize) -> bool {
-        *self.count.borrow() >= kinds
+        self.0.kinds.load(Ordering::Acquire) >= kinds
     }
 
     fn one_more(&self) {
-        self.count.send_modify(|count| *count += 1);
+        self.0.kinds.fetch_add(1, Ordering::AcqRel);
+        self.0.risen.notify_waiters();
     }
 }
 
