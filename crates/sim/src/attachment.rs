@@ -103,7 +103,7 @@ impl Store for Attachment {
             let revision = self.memory.revision().await?;
             return Ok(Some(Arc::new(phantom(key, revision, &held))));
         }
-        Ok(found.and_then(|entry| planted.read(entry)))
+        Ok(found)
     }
 
     async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {

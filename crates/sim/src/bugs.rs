@@ -1,6 +1,6 @@
-//! Bugs that can be planted, to see that the simulation finds them. Each is a layer between the API
-//! server and its store, so that what is shipped knows nothing of it: an object store that breaks one
-//! promise, or breaks it in the name of the part that would.
+//! Bugs that can be planted, to see that the simulation finds them. Each is a layer between the API server
+//! and its store, or between the controllers and the API server, so that what is shipped knows nothing of
+//! it: one that breaks a promise, or breaks it in the name of the part that would.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,8 @@ use allotment_machinery::object::Encoded;
 use allotment_store::{
     Entry, Event, EventKind, Expect, Key, Memory, Outcome, Revision, Store, StoreError, Tenant, Write,
 };
+
+use bytes::Bytes;
 
 use crate::chance::Chance;
 
@@ -23,13 +25,13 @@ const BINDINGS: [&str; 2] = ["rolebindings.rbac.authorization.k8s.io", "clusterr
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bug {
-    /// Clusters are written whatever was expected to be there.
+    /// Controllers write Clusters without saying which version they saw.
     LostUpdate,
     /// A second Grant of a name replaces the first.
     DoubleGrant,
     /// Bindings inside Clusters are forgotten rather than deleted.
     RevokeForgotten,
-    /// A read of a new ClusterRequest answers as if it were not there yet.
+    /// A controller's read of a ClusterRequest answers as if it were not there yet.
     StaleRead,
     /// Now and then a watch leaves an event out.
     EventDropped,
@@ -88,9 +90,6 @@ impl Planted {
     /// Does `write`, or what the bug makes of it.
     pub(crate) async fn commit(&self, memory: &Memory, write: Write) -> Result<Outcome, StoreError> {
         match (self.bug, write) {
-            (Bug::LostUpdate, Write::Put { key, expect: Expect::Revision(expect), body }) if is(&key, CLUSTERS) => {
-                replace(memory, key, Expect::Revision(expect), body).await
-            }
             (Bug::DoubleGrant, Write::Put { key, expect: Expect::Absent, body }) if is(&key, GRANTS) => {
                 replace(memory, key, Expect::Absent, body).await
             }
@@ -154,11 +153,22 @@ impl Planted {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// What a read of an object answers, which is not in a list.
-    pub(crate) fn read(&self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
-        let fresh = || json::parse(&entry.body).is_ok_and(|object| object.get("status").is_none());
-        let stale = self.bug == Bug::StaleRead && entry.resource.as_str() == REQUESTS && fresh();
-        if stale && self.strikes(500) { None } else { Some(entry) }
+    /// Whether a controller's request is answered as if its object were not there.
+    pub(crate) fn hides(&self, method: &http::Method, path: &str) -> bool {
+        self.bug == Bug::StaleRead && method == http::Method::GET && path.contains("/clusterrequests/")
+    }
+
+    /// What a controller sends as the body of a request.
+    pub(crate) fn sent(&self, path: &str, body: Bytes) -> Bytes {
+        let of_cluster = path.contains("/clusters/") && !path.ends_with("/status");
+        if self.bug != Bug::LostUpdate || !of_cluster {
+            return body;
+        }
+        let Ok(mut object) = serde_json::from_slice::<serde_json::Value>(&body) else { return body };
+        if let Some(metadata) = object.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        object.to_string().into()
     }
 
     /// What lists and watches say of an object.

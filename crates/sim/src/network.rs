@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 use kube::Client;
 use kube::client::Body;
 
+use crate::bugs::Planted;
 use crate::chance::Chance;
 
 /// What goes wrong on the way, of 1,000.
@@ -26,7 +27,10 @@ pub(crate) struct Losses {
 
 /// A way with losses, shared by all calls that go over it.
 #[derive(Clone, Debug)]
-pub(crate) struct Network(Arc<Mutex<(Chance, Losses)>>);
+pub(crate) struct Network {
+    state: Arc<Mutex<(Chance, Losses)>>,
+    planted: Option<Arc<Planted>>,
+}
 
 /// The body of a reply that arrives.
 type Carried = UnsyncBoxBody<Bytes, <Body as http_body::Body>::Error>;
@@ -37,7 +41,12 @@ struct Lost(&'static str);
 
 impl Network {
     pub(crate) fn new(chance: Chance) -> Self {
-        Network(Arc::new(Mutex::new((chance, Losses::default()))))
+        Network { state: Arc::new(Mutex::new((chance, Losses::default()))), planted: None }
+    }
+
+    /// Lets a bug alter what is sent from now on.
+    pub(crate) fn plant(&mut self, planted: Arc<Planted>) {
+        self.planted = Some(planted);
     }
 
     /// Changes what goes wrong from now on.
@@ -46,7 +55,7 @@ impl Network {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, (Chance, Losses)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn strikes(&self, which: impl FnOnce(&Losses) -> u64) -> bool {
@@ -73,11 +82,22 @@ impl Network {
             return Err(lost("the call was lost"));
         }
         let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let reply = client.send(request).await?;
+        if self.planted.as_ref().is_some_and(|planted| planted.hides(request.method(), request.uri().path())) {
+            return Ok(not_found());
+        }
+        let reply = client.send(self.altered(request).await?).await?;
         if self.strikes(|losses| losses.replies) {
             return Err(lost("the reply was lost"));
         }
         Ok(if watches { reply.map(|body| self.breaking(body)) } else { reply.map(BodyExt::boxed_unsync) })
+    }
+
+    async fn altered(&self, request: Request<Body>) -> Result<Request<Body>, kube::Error> {
+        let Some(planted) = &self.planted else { return Ok(request) };
+        let (head, body) = request.into_parts();
+        let body = body.collect_bytes().await?;
+        let body = planted.sent(head.uri.path(), body);
+        Ok(Request::from_parts(head, Body::from(body)))
     }
 
     /// A stream that ends before its end.
@@ -90,4 +110,12 @@ impl Network {
         let frames = frames.map(|chunk| chunk.map(Frame::data));
         StreamBody::new(frames).boxed_unsync()
     }
+}
+
+/// What an API server answers of an object that is not there.
+fn not_found() -> Response<Carried> {
+    const STATUS: &str = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
+    let mut reply = Response::new(Body::from(STATUS.as_bytes().to_vec()).boxed_unsync());
+    *reply.status_mut() = http::StatusCode::NOT_FOUND;
+    reply
 }

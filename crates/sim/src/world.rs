@@ -118,7 +118,8 @@ impl World {
         world.revive().await;
         // The bug acts from here on: a landscape that does not even start would be found by anything.
         world.planted = bug.map(|bug| Arc::new(Planted::new(bug, Chance::new(seed, stream::BUG))));
-        if world.planted.is_some() {
+        if let Some(planted) = &world.planted {
+            world.network.plant(planted.clone());
             world.kill();
             world.revive().await;
         }
