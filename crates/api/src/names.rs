@@ -22,8 +22,9 @@ pub const ACCESS_NAMESPACE: &str = "allot-access";
 /// Every label and annotation with this prefix is the platform's to write, but for [`FORCE_DELETE`].
 pub const PLATFORM_PREFIX: &str = "cluster.openmcp.cloud/";
 
-/// Annotation of a ClusterRequest: `namespace/name` of the Cluster that is, or is about to be, made
-/// for it. Written before the Cluster, so that a crash between the two never makes a second one.
+/// Annotation of a ClusterRequest: `namespace/name` of the Cluster that it is, or is about to be, bound
+/// to. Written before a Cluster is made for it, so that a crash between the two never makes a second one,
+/// and before its Grant, so that a Grant of a Cluster that is gone can be told from a forged one.
 pub const CLUSTER_NAME: &str = "cluster.openmcp.cloud/cluster-name";
 /// Annotation of anything that is being deleted: `"true"` drops the platform's finalizers after a
 /// local revocation. The one `cluster.openmcp.cloud/` annotation that users write.

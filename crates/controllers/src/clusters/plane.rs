@@ -45,11 +45,6 @@ impl Planes {
 
     /// Takes the cluster away once the platform has let it go, and then the provider's finalizer.
     async fn remove(&self, cluster: &Cluster, provider: &dyn Provider) -> Result<Next, ReconcileError> {
-        let in_use = cluster.finalizers().iter().any(|finalizer| finalizer == CLUSTER_FINALIZER);
-        let held = cluster.finalizers().iter().any(|finalizer| finalizer == provider.finalizer());
-        if in_use || !held {
-            return Ok(Next::Change);
-        }
         match provider.remove(&Order::of(cluster)).await? {
             Removal::Going => Ok(Next::After(ASK_AGAIN)),
             Removal::Gone => {
@@ -59,6 +54,15 @@ impl Planes {
                 Ok(Next::Change)
             }
         }
+    }
+
+    /// Brings the cluster nearer to what is ordered, and says how it does.
+    async fn serve(&self, cluster: &Cluster, provider: &dyn Provider) -> Result<Next, ReconcileError> {
+        let order = Order::of(cluster);
+        let health = provider.ensure(&order).await?;
+        self.write_status(cluster, &health).await?;
+        let waiting = matches!(health, Health::Progressing { .. }) && !order.going;
+        Ok(if waiting { Next::After(ASK_AGAIN) } else { Next::Change })
     }
 
     async fn write_status(&self, cluster: &Cluster, health: &Health) -> Result<(), ReconcileError> {
@@ -80,7 +84,8 @@ impl Planes {
         let type_ = ConditionType::ClusterHealthy.as_str();
         let desired = conditions::Desired { type_, status: truth, reason, message };
         conditions::set(&mut status.conditions, desired, generation, now);
-        status.phase = Some(phase);
+        let going = cluster.meta().deletion_timestamp.is_some();
+        status.phase = Some(if going { ClusterPhase::Deleting } else { phase });
         if let Health::Healthy { version } = health {
             status.kubernetes = Some(KubernetesVersion { version: Some(version.clone()) });
         }
@@ -105,7 +110,13 @@ impl Reconcile for Planes {
         let Some(cluster) = self.world.read().clusters.get(key).cloned() else { return Ok(Next::Change) };
         let Some(provider) = self.directory.of_cluster(&self.world, &cluster) else { return Ok(Next::Change) };
         if cluster.meta().deletion_timestamp.is_some() {
-            return self.remove(&cluster, provider.as_ref()).await;
+            let has = |name: &str| cluster.finalizers().iter().any(|finalizer| finalizer == name);
+            return match (has(provider.finalizer()), has(CLUSTER_FINALIZER)) {
+                (false, _) => Ok(Next::Change),
+                (true, false) => self.remove(&cluster, provider.as_ref()).await,
+                // Somebody uses it still, and the deletion waits for them.
+                (true, true) => self.serve(&cluster, provider.as_ref()).await,
+            };
         }
         let mut current = cluster;
         if !current.finalizers().iter().any(|finalizer| finalizer == provider.finalizer()) {
@@ -118,9 +129,6 @@ impl Reconcile for Planes {
                 _ => return Ok(Next::Change),
             }
         }
-        let health = provider.ensure(&Order::of(&current)).await?;
-        self.write_status(&current, &health).await?;
-        let waiting = matches!(health, Health::Progressing { .. });
-        Ok(if waiting { Next::After(ASK_AGAIN) } else { Next::Change })
+        self.serve(&current, provider.as_ref()).await
     }
 }

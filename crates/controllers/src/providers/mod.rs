@@ -8,7 +8,7 @@ use std::fmt::Debug;
 
 use allotment_api::requests::Cluster;
 use async_trait::async_trait;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 pub use directory::Directory;
 pub use status::Providers;
@@ -24,6 +24,8 @@ pub struct Order {
     pub uid: String,
     /// The Kubernetes version that it should run.
     pub version: String,
+    /// The Cluster is being deleted and still in use: what there is goes on, and nothing is made anew.
+    pub going: bool,
 }
 
 impl Order {
@@ -34,6 +36,7 @@ impl Order {
             name: cluster.name_any(),
             uid: cluster.uid().unwrap_or_default(),
             version: cluster.spec.kubernetes.version.clone().unwrap_or_default(),
+            going: cluster.meta().deletion_timestamp.is_some(),
         }
     }
 }

@@ -73,6 +73,7 @@ fn chooses(plan: &Plan) -> bool {
         Plan::Done { .. }
         | Plan::AddFinalizer(_)
         | Plan::CreateGrant { .. }
+        | Plan::RecordBinding(_)
         | Plan::DeleteGrant(_)
         | Plan::ReleaseRoom { .. }
         | Plan::RemoveFinalizer(_)

@@ -38,6 +38,8 @@ pub enum Plan {
         /// What it creates.
         grant: Box<ClusterRequestGrant>,
     },
+    /// Note in the request to which Cluster it is bound: the one evidence that outlives that Cluster.
+    RecordBinding(Write),
     /// Take away the Grant of a request that is being deleted, or one that is not this request's.
     DeleteGrant(Write),
     /// Give the room back: the Grant is gone, or names another Cluster.
@@ -65,6 +67,7 @@ impl Plan {
             | Plan::CreateCluster { write, .. }
             | Plan::TakeRoom { write, .. }
             | Plan::CreateGrant { write, .. }
+            | Plan::RecordBinding(write)
             | Plan::DeleteGrant(write)
             | Plan::ReleaseRoom { write, .. }
             | Plan::RemoveFinalizer(write)

@@ -60,6 +60,10 @@ pub fn decide_request(
 fn decide_grant(snapshot: &Snapshot, request: &ClusterRequest, uid: &str, key: &ObjectKey) -> Plan {
     let Some(cluster) = snapshot.clusters.get(key) else { return Plan::Done { again: None } };
     let Some(tenant) = tenant_of(cluster, uid) else { return Plan::Done { again: None } };
+    // Noted before the Grant is there, so that a Grant without the note is known to be none of ours.
+    if let Some(plan) = record_binding(request, key) {
+        return plan;
+    }
     let resolved = match snapshot.resolve(request) {
         Ok(asked) => asked.resolved(&request.spec.purposes),
         // A Purpose went in between: what the Cluster tells is what was granted.
@@ -112,6 +116,14 @@ fn decide_granted(
         .get(&bound)
         .filter(|cluster| cluster.metadata.uid.as_deref() == Some(grant.spec.cluster_ref.uid.as_str()));
     let Some(cluster) = there else {
+        // A Grant by itself proves nothing, and the record went with the Cluster: what the platform
+        // noted in the request tells whether the request ever was there.
+        if bound_to(request).as_ref() != Some(&bound) {
+            let message = format!(
+                "the ClusterRequestGrant names Cluster {bound}, which is gone and never had this request; delete the Grant"
+            );
+            return status_plan(request, &Outcome::Waiting { message }, now);
+        }
         let young = grant.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second() + UNSEEN_CLUSTER_SECS);
         return match young.filter(|until| now.as_second() < *until) {
             Some(until) => Plan::Done { again: Timestamp::from_second(until).ok() },
@@ -126,6 +138,9 @@ fn decide_granted(
     // The Grant settled where the request is: room taken elsewhere at the same time goes back.
     let elsewhere = snapshot.tenancies.get(uid).into_iter().flatten().find(|key| **key != bound);
     if let Some(plan) = elsewhere.and_then(|key| release(snapshot, key, uid)) {
+        return plan;
+    }
+    if let Some(plan) = record_binding(request, &bound) {
         return plan;
     }
     let asked = snapshot.resolve(request).ok().map(Box::new);
@@ -156,8 +171,9 @@ fn decide_placement(
     match snapshot.place(request, &asked, now) {
         Placement::None(refusal) => refused(request, refusal, now),
         Placement::Existing { cluster } => {
-            if let Some(write) = add_finalizer(Kind::ClusterRequest, &request.metadata, names::REQUEST_FINALIZER) {
-                return Plan::AddFinalizer(write);
+            if !has_finalizer(&request.metadata, names::REQUEST_FINALIZER) {
+                // With the finalizer goes where the request is likely to be bound, to spare a write later.
+                return Plan::AddFinalizer(take_over(request, &cluster));
             }
             let Some(chosen) = snapshot.clusters.get(&cluster) else { return Plan::Done { again: None } };
             match prefix_for(&asked, request, &chosen.spec.tenants, proposals) {
@@ -173,8 +189,7 @@ fn decide_placement(
             };
             // A recorded name counts while no Cluster has it; one that has it is somebody else's, or
             // the request would be among its tenants.
-            let recorded = annotation(&request.metadata, names::CLUSTER_NAME)
-                .and_then(ObjectKey::parse)
+            let recorded = bound_to(request)
                 .filter(|name| name.namespace == namespace && !snapshot.clusters.contains_key(name))
                 .filter(|_| has_finalizer(&request.metadata, names::REQUEST_FINALIZER));
             let Some(name) = recorded else {
@@ -228,17 +243,37 @@ fn record_name(
         let key = ObjectKey::new(namespace, format!("{stem}-{}", text.get(..NAME_SUFFIX)?));
         (!snapshot.clusters.contains_key(&key)).then_some(key)
     });
-    let Some(name) = named else { return Plan::Done { again: None } };
+    match named {
+        Some(name) => Plan::RecordClusterName(take_over(request, &name)),
+        None => Plan::Done { again: None },
+    }
+}
+
+/// Where the platform noted that the request is, or is about to be: admission lets nobody else write it.
+fn bound_to(request: &ClusterRequest) -> Option<ObjectKey> {
+    annotation(&request.metadata, names::CLUSTER_NAME).and_then(ObjectKey::parse)
+}
+
+/// Notes where the request is; `None` where that is noted.
+fn record_binding(request: &ClusterRequest, cluster: &ObjectKey) -> Option<Plan> {
+    (bound_to(request).as_ref() != Some(cluster)).then(|| {
+        let note = BTreeMap::from([(names::CLUSTER_NAME, Some(cluster.to_string()))]);
+        Plan::RecordBinding(annotate(Kind::ClusterRequest, &request.metadata, &note))
+    })
+}
+
+/// The request under the platform's finalizer, with a note of that Cluster.
+fn take_over(request: &ClusterRequest, cluster: &ObjectKey) -> Write {
     let mut metadata = preconditions(&request.metadata);
-    metadata.insert("annotations".to_owned(), json!({ names::CLUSTER_NAME: name.to_string() }));
+    metadata.insert("annotations".to_owned(), json!({ names::CLUSTER_NAME: cluster.to_string() }));
     if !has_finalizer(&request.metadata, names::REQUEST_FINALIZER) {
         metadata.insert("finalizers".to_owned(), with_finalizer(&request.metadata, names::REQUEST_FINALIZER));
     }
-    Plan::RecordClusterName(Write::Patch {
+    Write::Patch {
         kind: Kind::ClusterRequest,
         key: ObjectKey::of(&request.metadata),
         patch: json!({ "metadata": metadata }),
-    })
+    }
 }
 
 fn create_cluster(

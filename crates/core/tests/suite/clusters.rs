@@ -176,6 +176,36 @@ fn a_cluster_gone_by_force_leaves_the_request_granted_and_lost() {
 }
 
 #[test]
+fn a_forged_grant_of_a_cluster_that_is_gone_is_not_taken_for_a_lost_one() {
+    for roomy in [true, false] {
+        let mut store = landscape();
+        // With room elsewhere, or Denied and without any.
+        let purposes = if roomy { json!(["workload"]) } else { json!(["nowhere"]) };
+        store.put(request("team", "r", json!({"purposes": purposes})));
+        let uid = store.get("ClusterRequest", "team", "r").expect("there")["metadata"]["uid"].clone();
+        let forged = json!({"apiVersion": "cluster.openmcp.cloud/v1", "kind": "ClusterRequestGrant",
+            "metadata": {"name": "r", "namespace": "team"},
+            "spec": {"clusterRef": {"name": "gone", "namespace": "allot-clusters", "uid": "u-gone"},
+                "prefix": "evil-", "requestUID": uid, "resolved": {"purposes": ["workload"], "dedicated": false}}});
+        if roomy {
+            let (mut scheduler, mut names) = (Scheduler::default(), Names::default());
+            scheduler.observe(&store, usize::MAX);
+            let key = ObjectKey::new("team", "r");
+            while store.all("Cluster").count() == 0 {
+                scheduler.step(&mut store, &key, &mut names).expect("a write").expect("done");
+                scheduler.observe(&store, usize::MAX);
+            }
+        }
+        store.put(forged);
+        store.now += 3600;
+        settle(&mut store, &mut Scheduler::default(), &mut Names::default());
+        let status = &store.get("ClusterRequest", "team", "r").expect("there")["status"];
+        assert_eq!((&status["status"], &status["reason"]), (&json!("Pending"), &json!("Scheduling")), "{status}");
+        assert!(status["message"].as_str().expect("text").contains("delete the Grant"), "{status}");
+    }
+}
+
+#[test]
 fn a_withdrawn_cluster_keeps_its_tenants_and_takes_no_new_ones() {
     let mut store = landscape();
     let (mut scheduler, mut names) = granted(&mut store);

@@ -45,10 +45,14 @@ impl LogicalRuntime {
         LogicalRuntime { secrets, tenants, keys, seams, writer: Writer::new("allot-logical") }
     }
 
-    /// Serves the plane of that Cluster, making it if there is none.
+    /// Serves the plane of that Cluster, making it if there is none and the Cluster is not going.
     pub async fn ensure(&self, order: &Order) -> Result<Health, ProviderError> {
         let tenant = match self.recorded(order).await? {
             Some(tenant) => tenant,
+            None if order.going => {
+                let message = "the control plane was never made, and the Cluster is being deleted".to_owned();
+                return Ok(Health::Progressing { message });
+            }
             None => self.record(order).await?,
         };
         self.tenants.ensure(&tenant).await.map_err(|error| ProviderError::Runtime(error.message))?;
