@@ -11,14 +11,14 @@ use serde_json::json;
 use crate::harness::{Folder, LIMIT, Up, client, client_of, code, create, make_namespace, run, until, until_gone};
 use crate::requests::is_ready;
 
-fn is_granted(request: &AccessRequest) -> bool {
+pub(crate) fn is_granted(request: &AccessRequest) -> bool {
     request.status.as_ref().is_some_and(|status| {
         status.status == Some(Verdict::Granted) && status.observed_generation == request.metadata.generation
     })
 }
 
 /// A cluster of one's own and access to it; gives the kubeconfig's text.
-async fn granted(admin: &kube::Client, namespace: &str) -> (Api<AccessRequest>, String) {
+pub(crate) async fn granted(admin: &kube::Client, namespace: &str) -> (Api<AccessRequest>, String) {
     make_namespace(admin, namespace).await;
     let requests = Api::<ClusterRequest>::namespaced(admin.clone(), namespace);
     create(
