@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
 const NEVER_ANYWHERE: &[&str] = &["ring", "openssl", "openssl-sys", "native-tls"];
 
 /// Crates that only tests and tasks use: nobody depends on them.
-const LEAVES: &[&str] = &["allot", "allotment-sim", "xtask"];
+const LEAVES: &[&str] = &["allot", "allotment-sim", "allotment-testkit", "xtask"];
 
 /// Fails with a line for each edge that is not allowed.
 pub(crate) fn check() -> Result<()> {

@@ -33,7 +33,7 @@ enum Task {
     },
     /// Format, and write generated files anew
     Fix,
-    /// Install what tests need beyond Rust (kubectl, Python packages) under target/assets
+    /// Install what tests need beyond Rust (kubectl, helm, Python packages, kube-apiserver and etcd) under target/assets
     Assets,
     /// Replay the recorded replies of kube-apiserver against `allot up`
     Golden {
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
         Task::Verify { quick: true, .. } => verify::quick(),
         Task::Verify { soak, .. } => verify::full(soak),
         Task::Fix => verify::fix(),
-        Task::Assets => assets::install().map(drop),
+        Task::Assets => assets::show(),
         Task::Golden { only, update: false } if !only.is_empty() => golden::show(&only),
         Task::Golden { update, .. } => golden::check(update),
         Task::Clients => clients::check(),
