@@ -90,7 +90,7 @@ impl Strategy for ConfigMap {
 }
 
 impl Strategy for Secret {
-    fn prepare(&self, _operation: Operation<'_>, object: &mut Map) {
+    fn default(&self, object: &mut Map) {
         if let Some(Value::Object(plain)) = object.remove("stringData")
             && let Some(data) = object.object_mut("data")
         {
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn string_data_is_merged_over_data_and_dropped() {
         let mut secret = object(json!({"stringData": {"a": "two"}, "data": {"a": "MQ==", "b": "MQ=="}}));
-        Secret.prepare(Operation::Create, &mut secret);
+        Secret.default(&mut secret);
         assert_eq!(Value::Object(secret), json!({"data": {"a": "dHdv", "b": "MQ=="}, "type": "Opaque"}));
     }
 

@@ -9,7 +9,7 @@ pub(super) fn object(value: Value) -> Map {
     value.as_object().expect("an object").clone()
 }
 
-/// Prepares and validates `new` as a create, or as an update of `old`; the errors are those of `expect`.
+/// Defaults, prepares and validates `new` as a create, or as an update of `old`; the errors are those of `expect`.
 #[track_caller]
 pub(super) fn check(strategy: &dyn Strategy, old: Option<Value>, new: Value, expect: &[&str]) {
     let (old, mut new) = (old.map(object), object(new));
@@ -17,6 +17,7 @@ pub(super) fn check(strategy: &dyn Strategy, old: Option<Value>, new: Value, exp
         Some(old) => Operation::Update { old, subresource: "" },
         None => Operation::Create,
     };
+    strategy.default(&mut new);
     strategy.prepare(operation, &mut new);
     let errors: Vec<String> = strategy.validate(operation, &new).iter().map(ToString::to_string).collect();
     assert_eq!(errors, expect);

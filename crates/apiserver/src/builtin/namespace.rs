@@ -39,6 +39,10 @@ impl Strategy for Namespace {
         NameRule::Label
     }
 
+    fn default(&self, object: &mut Map) {
+        self.canonicalise(object);
+    }
+
     fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
         match operation {
             Operation::Create => {

@@ -103,7 +103,7 @@ impl Strategy for Binding {
         true
     }
 
-    fn prepare(&self, _operation: Operation<'_>, object: &mut Map) {
+    fn default(&self, object: &mut Map) {
         if let Some(role) = object.object_mut("roleRef")
             && cells::text(role, &["apiGroup"]).is_empty()
         {

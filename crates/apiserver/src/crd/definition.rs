@@ -21,16 +21,18 @@ impl Strategy for DefinitionStrategy {
         false
     }
 
+    fn default(&self, object: &mut Map) {
+        default_spec(object);
+    }
+
     fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
         match operation {
             Operation::Create => {
-                default_spec(object);
                 object.insert("status", Map::new());
                 note_storage_version(object);
             }
             Operation::Update { old, subresource: "status" } => keep(object, old, "spec"),
             Operation::Update { old, .. } => {
-                default_spec(object);
                 keep(object, old, "status");
                 note_storage_version(object);
             }

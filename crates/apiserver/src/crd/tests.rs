@@ -24,6 +24,7 @@ fn definition(names: &str, versions: &str) -> Map {
         r#"{{"metadata":{{"name":"things.example.org"}},"spec":{{"group":"example.org","scope":"Namespaced",
             "names":{names},"versions":[{versions}]}}}}"#
     ));
+    DefinitionStrategy.default(&mut made);
     DefinitionStrategy.prepare(Operation::Create, &mut made);
     made
 }
@@ -96,6 +97,7 @@ fn what_stored_objects_hang_on_cannot_change_once_established() {
     let mut new = old.clone();
     new.object_mut("spec").expect("a spec").insert("scope", "Cluster");
     let operation = Operation::Update { old: &old, subresource: "" };
+    DefinitionStrategy.default(&mut new);
     DefinitionStrategy.prepare(operation, &mut new);
     let found = texts(&DefinitionStrategy.validate(operation, &new));
     assert_eq!(found, ["spec.scope: Invalid value: \"Cluster\": field is immutable"]);
@@ -107,6 +109,7 @@ fn a_version_stays_among_the_stored_ones_until_it_is_taken_out() {
     let second = VERSION.replace("\"v1\"", "\"v2\"");
     let mut new = definition(r#"{"plural":"things","kind":"Thing"}"#, &second);
     let operation = Operation::Update { old: &old, subresource: "" };
+    DefinitionStrategy.default(&mut new);
     DefinitionStrategy.prepare(operation, &mut new);
     assert_eq!(new.get("status").expect("a status").to_string(), r#"{"storedVersions":["v1","v2"]}"#);
     let found = texts(&DefinitionStrategy.validate(operation, &new));

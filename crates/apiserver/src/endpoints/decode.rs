@@ -102,6 +102,7 @@ pub(super) fn shape(row: &Row, object: &mut Map, duplicates: Vec<String>) -> Res
     metadata::decode(object, &mut unknown)?;
     unknown.extend(row.version().schema.decode(object)?.unknown);
     row.version().schema.default(object);
+    row.kind.strategy.default(object);
     Ok(complaints(duplicates, &unknown))
 }
 

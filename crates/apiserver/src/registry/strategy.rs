@@ -50,8 +50,13 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         true
     }
 
-    /// Clears what clients may not set, keeps what they may not change, fills in defaults that a schema
-    /// cannot say.
+    /// Fills in what decoding does beyond the schema: defaults that depend on other members, members that
+    /// are another way to write others (`stringData`). Runs on whatever a client sent, created, updated,
+    /// patched or applied, before it is said who owns which field; what is filled in here, the client owns.
+    fn default(&self, _object: &mut Map) {}
+
+    /// Clears what clients may not set, keeps what they may not change, fills in what the server allocates.
+    /// Nobody owns what is filled in here.
     fn prepare(&self, _operation: Operation<'_>, _object: &mut Map) {}
 
     /// What is wrong with the object beyond schema and metadata.
