@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
+use allotment_pki::token_digest;
 use base64::Engine;
 
 use crate::negotiation::{self, Clause};
@@ -250,11 +251,17 @@ fn legacy_subresource(kind: &Kind, sub: &Told<'_>) -> Value {
     Value::Object(resource)
 }
 
-/// Names the version that objects are stored in, so that clients see when it changes.
+/// Names the version that objects are stored in, so that clients see when it changes. The same digest as
+/// Kubernetes', which some clients compare between servers (`k8s.io/apiserver/pkg/endpoints/discovery`).
 fn storage_version_hash(kind: &Kind) -> String {
-    let stored = kind.versions.iter().find(|version| version.storage).map_or("", |version| &version.name);
-    let text = format!("{}/{stored}/{}", kind.group, kind.kind);
-    base64::engine::general_purpose::STANDARD.encode(fnv1a(text.as_bytes()).to_be_bytes())
+    // Definitions were stored in another version when Kubernetes began to tell of it, and it never changed.
+    let stored = match kind.versions.iter().find(|version| version.storage) {
+        _ if kind.kind == "CustomResourceDefinition" && !kind.custom => "v1beta1",
+        Some(version) => &version.name,
+        None => "",
+    };
+    let digest = token_digest(format!("{}/{stored}/{}", kind.shown_group(), kind.kind).as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&digest[..8])
 }
 
 /// FNV-1a with 64 bits: names content that nobody has an interest in forging.

@@ -31,7 +31,7 @@ pub(crate) async fn answer(cx: &Context, parts: &Parts, query: &Query) -> Respon
         [".well-known" | "openid", ..] => {
             auth::openid_document(&cx.tenant, &cx.info.path).map(|document| openid(parts, document))
         }
-        ["openapi", rest @ ..] => openapi::answer(cx, parts, rest),
+        ["openapi", rest @ ..] => openapi::answer(cx, parts, query, rest).await,
         _ => None,
     };
     if let Some(response) = known {
@@ -111,10 +111,8 @@ fn server_address(cx: &Context) -> &str {
 fn with_etag(parts: &Parts, value: &Value) -> Response<ResponseBody> {
     let body = value.to_vec();
     let etag = format!("\"{:016X}\"", discovery::fnv1a(&body));
-    let has_it = text(&parts.headers, &header::IF_NONE_MATCH)
-        .is_some_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag));
     let mut answer = response(200, discovery::AGGREGATED, ResponseBody::full(body));
-    if has_it {
+    if openapi::has(parts, &etag) {
         answer = response(304, discovery::AGGREGATED, ResponseBody::empty());
         answer.headers_mut().remove(header::CONTENT_TYPE);
     }

@@ -38,7 +38,7 @@ const DRAIN_LIMIT: usize = 128 * 1024 * 1024;
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Replies that are longer are compressed for clients that accept it, as in Kubernetes.
-const GZIP_THRESHOLD: usize = 128 * 1024;
+pub(crate) const GZIP_THRESHOLD: usize = 128 * 1024;
 /// The most bytes of all warnings of a reply together: header sections are bounded everywhere.
 const WARNINGS_LIMIT: usize = 4 * 1024;
 /// The prefix of the paths of a tenant.
@@ -312,6 +312,13 @@ fn add_warnings(headers: &mut HeaderMap, warnings: Vec<String>) {
     }
 }
 
+/// Whether the client takes compressed bodies.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
+    text(headers, &header::ACCEPT_ENCODING).is_some_and(|accepted| {
+        accepted.split(',').any(|one| one.split(';').next().unwrap_or_default().trim() == "gzip")
+    })
+}
+
 /// What every reply has; compression where it is wanted.
 fn finish(server: &ApiServer, parts: &Parts, response: Response<ResponseBody>) -> Response<ResponseBody> {
     let (mut head, mut body) = response.into_parts();
@@ -323,10 +330,8 @@ fn finish(server: &ApiServer, parts: &Parts, response: Response<ResponseBody>) -
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let accepts_gzip = text(&parts.headers, &header::ACCEPT_ENCODING).is_some_and(|accepted| {
-        accepted.split(',').any(|one| one.split(';').next().unwrap_or_default().trim() == "gzip")
-    });
-    if accepts_gzip && body.len().is_some_and(|len| len > GZIP_THRESHOLD) {
+    let packed = headers.contains_key(header::CONTENT_ENCODING);
+    if !packed && accepts_gzip(&parts.headers) && body.len().is_some_and(|len| len > GZIP_THRESHOLD) {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         body = body.gzip();

@@ -99,7 +99,7 @@ fn field_line(source: &Source, owner: &Declaration, field: &Field) -> anyhow::Re
     if omitzero {
         line.push_str(" z");
     }
-    if name != "." && !omitempty && !has("optional") {
+    if name != "." && (has("required") || !omitempty && !has("optional")) {
         line.push_str(" r");
     }
     line.push_str(&list_flag(field)?);

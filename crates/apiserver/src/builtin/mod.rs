@@ -6,6 +6,7 @@ mod account;
 mod cells;
 mod columns;
 mod config;
+mod describe;
 mod event;
 mod expand;
 mod gojson;
@@ -24,10 +25,11 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::metadata;
 
 pub(crate) use cells::since;
+pub(crate) use describe::{describe, descriptions};
 pub(crate) use namespace::FINALIZER as NAMESPACE_FINALIZER;
 pub use rows::kinds;
 pub(crate) use shape::decode_whole;
-pub(crate) use types::{Message, SCHEMA_PROPS, Type, message, message_of_kind};
+pub(crate) use types::{Field, List, Message, SCHEMA_PROPS, Type, message, message_of_kind, table};
 
 /// What the core group's rules say of an object's finalizers.
 fn core_finalizers(object: &Map) -> Vec<FieldError> {

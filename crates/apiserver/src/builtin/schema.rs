@@ -8,7 +8,7 @@ use allotment_machinery::schema::NamedSchema;
 
 use super::types::{self, Message};
 use super::{expand, shape};
-use crate::registry::{DecodeError, Decoded, PatchError, Schema};
+use crate::registry::{DecodeError, Decoded, PatchError, Published, Schema};
 
 /// The schema of one built-in kind.
 #[derive(Debug)]
@@ -39,5 +39,13 @@ impl Schema for TypeSchema {
         let schema = self.expanded.get_or_init(|| expand::schema(self.name));
         let merged = strategic::apply(object.clone(), patch.clone(), Some(schema.get()));
         Some(merged.map_err(|error| PatchError { message: error.to_string() }))
+    }
+
+    fn published(&self) -> Published {
+        Published::Message(self.name)
+    }
+
+    fn published_name(&self) -> String {
+        self.name.to_owned()
     }
 }

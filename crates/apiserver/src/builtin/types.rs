@@ -245,6 +245,11 @@ fn parse_type(text: &'static str) -> Option<Type> {
     })
 }
 
+/// The text of the table, to name its content by.
+pub(crate) fn table() -> &'static str {
+    TABLE
+}
+
 /// The message that schemas of definitions are.
 pub(crate) const SCHEMA_PROPS: &str = "apiextensions/v1.JSONSchemaProps";
 

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::schema::{Interner, Schema, parse_structural};
+use allotment_pki::token_digest;
+use base64::Engine;
+use bytes::Bytes;
 
-use super::schema::CustomSchema;
+use super::schema::{CustomSchema, Source};
 use super::spec::{self, VersionSpec};
 use super::status::is_terminating;
 use crate::registry::{Column, Kind, Operation, Scale, Strategy, Subresources, Version};
@@ -64,11 +67,12 @@ impl Strategy for CustomStrategy {
 /// Verbs of custom resources, in the order in which discovery lists them.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// The row that a definition makes, by the names that it got. Schemas are shared through `interner`.
+/// The row that a definition makes, by the names that it got. Schemas are shared through `interner`;
+/// `body` is the definition as it is stored.
 ///
 /// # Errors
 /// What is wrong with its schemas; nothing if the definition was validated when it was written.
-pub fn kind_from_definition(definition: &Map, interner: &Interner) -> Result<Kind, Vec<FieldError>> {
+pub fn kind_from_definition(definition: &Map, body: &Bytes, interner: &Interner) -> Result<Kind, Vec<FieldError>> {
     let mut versions = Vec::new();
     for (index, version) in spec::versions(definition).enumerate() {
         let path = Path::new("spec").child("versions").index(index).child("schema").child("openAPIV3Schema");
@@ -99,7 +103,7 @@ pub fn kind_from_definition(definition: &Map, interner: &Interner) -> Result<Kin
         categories: list("categories"),
         namespaced: spec::text(spec::of(definition), "scope") == "Namespaced",
         custom: true,
-        versions: versions.into_iter().map(|(version, own)| row(definition, version, own, &storage)).collect(),
+        versions: versions.into_iter().map(|(version, own)| row(definition, body, version, own, &storage)).collect(),
         strategy: Arc::new(CustomStrategy { with_status, terminating: is_terminating(definition) }),
         stored_as: None,
         connect: None,
@@ -112,7 +116,7 @@ fn accepted_names(definition: &Map) -> &Map {
     if spec::text(accepted, "kind").is_empty() { spec::names(definition) } else { accepted }
 }
 
-fn row(definition: &Map, version: VersionSpec<'_>, own: Arc<Schema>, storage: &Arc<Schema>) -> Version {
+fn row(definition: &Map, body: &Bytes, version: VersionSpec<'_>, own: Arc<Schema>, storage: &Arc<Schema>) -> Version {
     let scale = version.subresource("scale").map(|scale| Scale {
         spec_replicas: spec::text(scale, "specReplicasPath").to_owned(),
         status_replicas: spec::text(scale, "statusReplicasPath").to_owned(),
@@ -128,11 +132,22 @@ fn row(definition: &Map, version: VersionSpec<'_>, own: Arc<Schema>, storage: &A
         columns: columns(version),
         subresources: Subresources { status: version.has_status(), scale, others: Vec::new() },
         verbs: VERBS,
-        schema: Arc::new(CustomSchema { own, storage: Arc::clone(storage), changed: generation > 1 }),
+        schema: Arc::new(CustomSchema {
+            own,
+            storage: Arc::clone(storage),
+            changed: generation > 1,
+            source: source(body, version),
+        }),
         selectable_fields: selectable
             .map(|field| spec::text(field, "jsonPath").trim_start_matches('.').to_owned())
             .collect(),
     }
+}
+
+fn source(body: &Bytes, version: VersionSpec<'_>) -> Source {
+    let digest = token_digest(&version.schema().map(Value::to_vec).unwrap_or_default());
+    let name = base64::engine::general_purpose::STANDARD.encode(digest);
+    Source { body: body.clone(), version: version.name().into(), name: name.into() }
 }
 
 fn deprecation_warning(definition: &Map, version: VersionSpec<'_>) -> Option<String> {

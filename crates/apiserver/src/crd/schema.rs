@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use allotment_machinery::field::FieldError;
-use allotment_machinery::json::Map;
+use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::schema::{self, check_embedded_metadata, normalise_numbers, prune};
 
-use crate::registry::{DecodeError, Decoded, Schema};
+use super::spec;
+use crate::registry::{DecodeError, Decoded, Published, Schema};
 
 /// The shape of one version of a kind that a definition makes.
 #[derive(Debug)]
@@ -17,6 +20,20 @@ pub(super) struct CustomSchema {
     pub(super) storage: Arc<schema::Schema>,
     /// Whether objects may have been written under another schema.
     pub(super) changed: bool,
+    /// Where the schema stands as it was given.
+    pub(super) source: Source,
+}
+
+/// The stored definition that a schema is from. What is published of it, descriptions above all, is read
+/// there when it is asked for: the store holds these bytes anyway.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source {
+    /// The definition.
+    pub(super) body: Bytes,
+    /// The version.
+    pub(super) version: Box<str>,
+    /// Names the content of its schema.
+    pub(super) name: Box<str>,
 }
 
 impl Schema for CustomSchema {
@@ -54,6 +71,17 @@ impl Schema for CustomSchema {
     fn validate_status(&self, old: &Map, object: &Map) -> Vec<FieldError> {
         schema::validate_status(&self.own, object, old)
     }
+
+    fn published(&self) -> Published {
+        let Ok(Value::Object(definition)) = json::parse(&self.source.body) else { return Published::Nothing };
+        let version = spec::versions(&definition).find(|version| version.name() == &*self.source.version);
+        let schema = version.and_then(|version| version.schema().cloned());
+        schema.map_or(Published::Nothing, Published::Structural)
+    }
+
+    fn published_name(&self) -> String {
+        self.source.name.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -80,12 +108,12 @@ mod tests {
     fn reads_take_the_defaults_of_the_version_that_is_stored() {
         let storage = schema(r#"{"a":{"type":"string"},"s":{"type":"string","default":"stored"}}"#);
         let own = schema(r#"{"a":{"type":"string"},"b":{"type":"string","default":"own"}}"#);
-        let other = CustomSchema { own, storage: Arc::clone(&storage), changed: false };
+        let other = CustomSchema { own, storage: Arc::clone(&storage), changed: false, source: Source::default() };
         let mut read = object(r#"{"a":"1","gone":1}"#);
         assert!(other.reads_need_work());
         other.read_stored(&mut read);
         assert_eq!(read, object(r#"{"a":"1"}"#));
-        let stored = CustomSchema { own: Arc::clone(&storage), storage, changed: true };
+        let stored = CustomSchema { own: Arc::clone(&storage), storage, changed: true, source: Source::default() };
         let mut read = object(r#"{"a":"1","gone":1}"#);
         stored.read_stored(&mut read);
         assert_eq!(read, object(r#"{"a":"1","s":"stored"}"#));

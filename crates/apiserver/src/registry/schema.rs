@@ -70,8 +70,24 @@ pub trait Schema: Debug + Send + Sync + 'static {
         None
     }
 
-    /// The OpenAPI (v3) schema of the kind, for `/openapi`; `None` where there is none yet.
-    fn openapi(&self) -> Option<Value> {
-        None
+    /// What the documents of OpenAPI say of the kind's objects.
+    fn published(&self) -> Published {
+        Published::Nothing
     }
+
+    /// Names what [`Schema::published`] gives: another text whenever that is something else.
+    fn published_name(&self) -> String {
+        String::new()
+    }
+}
+
+/// What a kind publishes of its shape.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Published {
+    /// Nothing: any object.
+    Nothing,
+    /// The message of this name in the table of built-in types.
+    Message(&'static str),
+    /// `openAPIV3Schema` of a definition, as it was given.
+    Structural(Value),
 }

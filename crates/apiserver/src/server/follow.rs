@@ -193,7 +193,7 @@ impl TenantState {
         if !crd::is_established(&definition) {
             return None;
         }
-        match crd::kind_from_definition(&definition, &self.interner) {
+        match crd::kind_from_definition(&definition, &entry.body, &self.interner) {
             Ok(kind) => Some(Arc::new(kind)),
             Err(errors) => {
                 // It was validated when it was written; only a newer server can have written it.

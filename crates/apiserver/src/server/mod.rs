@@ -26,6 +26,7 @@ use crate::auth::{Aggregation, run_aggregation};
 use crate::health::ReadinessCheck;
 use crate::loops;
 use crate::metrics::Metrics;
+use crate::openapi::Documents;
 use crate::registry::Registry;
 use crate::status::ApiError;
 
@@ -64,6 +65,8 @@ struct Shared {
     interner: Arc<Interner>,
     metrics: Metrics,
     aggregation: Aggregation,
+    /// Documents of OpenAPI that have been written, of all tenants.
+    documents: Documents,
 }
 
 impl fmt::Debug for ApiServer {
@@ -86,6 +89,7 @@ impl ApiServer {
                 interner: Arc::default(),
                 metrics: Metrics::default(),
                 aggregation: Aggregation::default(),
+                documents: Documents::default(),
             }),
         };
         server.tasks().spawn(server.clone().follow());
@@ -106,6 +110,10 @@ impl ApiServer {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.shared.documents
     }
 
     pub(crate) fn aggregation(&self) -> &Aggregation {
