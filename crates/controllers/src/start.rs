@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 use crate::access::{AccessRequests, AccessSecret};
-use crate::clusters::{Lifecycle, Planes};
+use crate::clusters::{Insides, Lifecycle, Planes};
 use crate::frame::{ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
 use crate::providers::{Directory, Providers};
 use crate::requests::Scheduler;
@@ -63,7 +63,7 @@ impl Controllers {
     /// Whether no controller has anything to do now. Deadlines may still lie ahead.
     pub fn is_idle(&self) -> bool {
         let queues = &self.world.queues;
-        [&queues.requests, &queues.clusters, &queues.planes, &queues.access, &queues.providers]
+        [&queues.requests, &queues.clusters, &queues.planes, &queues.insides, &queues.access, &queues.providers]
             .into_iter()
             .all(|queue| queue.is_empty())
     }
@@ -89,7 +89,7 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
 
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);
-    let controllers: [Controller<'_>; 5] = [
+    let controllers: [Controller<'_>; 6] = [
         (
             Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
             &world.queues.providers,
@@ -97,6 +97,10 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
         (Arc::new(Scheduler::new(client.clone(), world.clone(), seams.clone())), &world.queues.requests),
         (Arc::new(Lifecycle::new(client.clone(), world.clone(), seams.clone())), &world.queues.clusters),
         (Arc::new(Planes::new(client.clone(), world.clone(), directory.clone(), seams.clone())), &world.queues.planes),
+        (
+            Arc::new(Insides::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
+            &world.queues.insides,
+        ),
         (
             Arc::new(AccessRequests::new(
                 client.clone(),

@@ -149,6 +149,8 @@ fn judge_cluster(known: &mut Known, change: &Change<Cluster>, now: Timestamp, br
             tenant.request_uid == old.request_uid && tenant.prefix == old.prefix
         };
         match after.spec.tenants.iter().find(same) {
+            // A quarantine ends when nothing in a shared Cluster begins with the prefix any more.
+            None if old.released && after.spec.dedicated == Some(false) && !known.begins_with(&uid, &old.prefix) => {}
             None => {
                 let (namespace, name, prefix) = (&old.namespace, &old.name, &old.prefix);
                 broken.push(format!("Cluster {key} lost the record of {namespace}/{name}, prefix {prefix:?}"));

@@ -47,6 +47,8 @@ pub(crate) struct Known {
     pub(crate) granted_since: BTreeMap<String, (String, Timestamp)>,
     /// What the platform's access control made inside Clusters, with its content.
     pub(crate) inside: BTreeMap<Inside, Value>,
+    /// Every object of a whole Cluster: key space, resource, name.
+    pub(crate) wide: BTreeSet<(String, String, String)>,
     /// UIDs of Grants that were forged.
     pub(crate) forged: BTreeSet<String>,
 }
@@ -71,6 +73,14 @@ pub(crate) fn change<T: DeserializeOwned + Clone>(
 impl Known {
     /// Takes in an object of a Cluster, if it is of the platform's making.
     pub(crate) fn learn_inside(&mut self, event: &Event) -> Option<Value> {
+        if event.entry.namespace.is_empty() {
+            let (tenant, resource) = (event.tenant.as_str().to_owned(), event.entry.resource.as_str().to_owned());
+            let name = (tenant, resource, event.entry.name.to_string());
+            match event.kind {
+                EventKind::Deleted => self.wide.remove(&name),
+                EventKind::Added | EventKind::Modified => self.wide.insert(name),
+            };
+        }
         let ours = event.entry.name.starts_with("access-");
         if !ours {
             return None;
@@ -92,6 +102,7 @@ impl Known {
     /// Forgets a Cluster's inside.
     pub(crate) fn dropped(&mut self, tenant: &str) {
         self.inside.retain(|place, _| place.tenant != tenant);
+        self.wide.retain(|(of, ..)| of != tenant);
     }
 
     /// The Cluster of that UID.
@@ -109,6 +120,12 @@ impl Known {
     /// The key space that serves a Cluster, by the record of its control plane.
     pub(crate) fn plane(&self, cluster_uid: &str) -> Option<String> {
         self.planes().find(|(uid, _)| uid == cluster_uid).map(|(_, tenant)| tenant)
+    }
+
+    /// Whether the name of an object of that whole Cluster begins with the prefix.
+    pub(crate) fn begins_with(&self, cluster_uid: &str, prefix: &str) -> bool {
+        let plane = self.plane(cluster_uid);
+        self.wide.iter().any(|(tenant, _, name)| Some(tenant) == plane.as_ref() && name.starts_with(prefix))
     }
 
     /// Every recorded control plane: the Cluster's UID and the key space.

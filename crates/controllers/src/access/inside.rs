@@ -24,7 +24,25 @@ pub(super) async fn read(
     request_uid: &str,
     namespaces: &BTreeSet<String>,
 ) -> Result<InsideState, kube::Error> {
-    let params = ListParams::default().labels(&format!("{ACCESS_REQUEST}={request_uid}"));
+    let own = format!("{ACCESS_REQUEST}={request_uid}");
+    let lists = objects(cluster, &own);
+    let api = Api::<Namespace>::all(cluster.clone());
+    let looks = namespaces.iter().map(|name| {
+        let api = &api;
+        async move { Ok::<_, kube::Error>(api.get_metadata_opt(name).await?.map(|_| name.clone())) }
+    });
+    let (objects, found) = futures::future::try_join(lists, try_join_all(looks)).await?;
+    Ok(InsideState { objects, namespaces: found.into_iter().flatten().collect() })
+}
+
+/// Reads what lies in the Cluster for any AccessRequest.
+pub(crate) async fn read_all(cluster: &Client) -> Result<Vec<Value>, kube::Error> {
+    objects(cluster, ACCESS_REQUEST).await
+}
+
+/// Every object of the kinds that access consists of, by label.
+async fn objects(cluster: &Client, labels: &str) -> Result<Vec<Value>, kube::Error> {
+    let params = ListParams::default().labels(labels);
     let lists = futures::future::try_join5(
         list::<ServiceAccount>(cluster, &params),
         list::<ClusterRole>(cluster, &params),
@@ -32,17 +50,8 @@ pub(super) async fn read(
         list::<Role>(cluster, &params),
         list::<RoleBinding>(cluster, &params),
     );
-    let api = Api::<Namespace>::all(cluster.clone());
-    let looks = namespaces.iter().map(|name| {
-        let api = &api;
-        async move { Ok::<_, kube::Error>(api.get_metadata_opt(name).await?.map(|_| name.clone())) }
-    });
-    let (lists, found) = futures::future::try_join(lists, try_join_all(looks)).await?;
-    let (accounts, cluster_roles, cluster_bindings, roles, bindings) = lists;
-    Ok(InsideState {
-        objects: [accounts, cluster_roles, cluster_bindings, roles, bindings].concat(),
-        namespaces: found.into_iter().flatten().collect(),
-    })
+    let (accounts, cluster_roles, cluster_bindings, roles, bindings) = lists.await?;
+    Ok([accounts, cluster_roles, cluster_bindings, roles, bindings].concat())
 }
 
 async fn list<K>(cluster: &Client, params: &ListParams) -> Result<Vec<Value>, kube::Error>
@@ -64,7 +73,7 @@ where
 
 /// Makes the changes in their order. Creations that stand side by side are made at once, since none of
 /// them needs another but the namespace that it lies in.
-pub(super) async fn change(cluster: &Client, changes: &[Change]) -> Result<(), kube::Error> {
+pub(crate) async fn change(cluster: &Client, changes: &[Change]) -> Result<(), kube::Error> {
     let mut rest = changes;
     while let Some(first) = rest.first() {
         let alike = |change: &&Change| same_stage(first, change);

@@ -1,7 +1,7 @@
 //! AccessRequests: carries out what `allotment_core::access` decides, on the platform's API and inside
 //! the Clusters.
 
-mod inside;
+pub(crate) mod inside;
 mod request;
 mod secret;
 

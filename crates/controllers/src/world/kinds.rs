@@ -66,8 +66,19 @@ impl Mirrored for Cluster {
         Some(Object::Cluster(Box::new(self.clone())))
     }
 
+    fn index(state: &mut State, change: &Change<Self>) {
+        let listed = |cluster: &Cluster| cluster.status.as_ref().is_some_and(|status| !status.leftovers.is_empty());
+        let uid = |cluster: &Cluster| cluster.uid().unwrap_or_default();
+        match (&change.before, &change.after) {
+            (Some(before), Some(after)) if listed(before) && !listed(after) => _ = state.unlisted.insert(uid(after)),
+            (Some(before), None) => _ = state.unlisted.remove(&uid(before)),
+            (_, Some(_)) | (None, None) => {}
+        }
+    }
+
     fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
         queues.planes.add(change.key.clone());
+        queues.insides.add(change.key.clone());
         // A ClusterProvider that is being deleted waits for its Clusters.
         if let (Some(before), None) = (&change.before, &change.after) {
             queues.providers.add(ObjectKey::cluster_wide(before.spec.cluster_provider_ref.name.clone()));

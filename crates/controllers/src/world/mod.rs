@@ -3,7 +3,7 @@
 
 mod kinds;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct Queues {
     pub clusters: Arc<Queue<ObjectKey>>,
     /// Clusters: their provider's part.
     pub planes: Arc<Queue<ObjectKey>>,
+    /// Clusters: what lies inside and should not.
+    pub insides: Arc<Queue<ObjectKey>>,
     /// AccessRequests.
     pub access: Arc<Queue<ObjectKey>>,
     /// ClusterProviders.
@@ -63,12 +65,19 @@ pub struct State {
     pub secrets: Mirror<AccessSecret>,
     /// The Secret of each AccessRequest, by the latter's key.
     secret_of: BTreeMap<ObjectKey, ObjectKey>,
+    /// UIDs of Clusters whose list of leftovers went away: by us, or somebody wiped it.
+    unlisted: BTreeSet<String>,
 }
 
 impl State {
     /// What is known of the Secret that answers an AccessRequest.
     pub fn secret_of(&self, request: &ObjectKey) -> Option<&Arc<AccessSecret>> {
         self.secrets.get(self.secret_of.get(request)?)
+    }
+
+    /// Whether leftovers may lie in the Cluster of that UID that its status does not list.
+    pub fn is_unlisted(&self, cluster_uid: &str) -> bool {
+        self.unlisted.contains(cluster_uid)
     }
 }
 
@@ -130,6 +139,11 @@ impl World {
     /// watch lags.
     pub fn forget_secret(&self, key: &ObjectKey, uid: &str) {
         self.change::<AccessSecret>(|state| state.secrets.forget(key, uid).into_iter().collect());
+    }
+
+    /// Notes that nothing lies in the Cluster of that UID that its status does not list.
+    pub fn listed(&self, cluster_uid: &str) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).unlisted.remove(cluster_uid);
     }
 
     fn change<K: Mirrored>(&self, change: impl FnOnce(&mut State) -> Vec<Change<K>>) {

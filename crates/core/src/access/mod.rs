@@ -8,7 +8,9 @@
 mod decide;
 mod inside;
 mod judge;
+mod leftovers;
 mod plan;
 
 pub use decide::decide_access;
+pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
 pub use plan::{AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, SecretFacts, TargetCluster};

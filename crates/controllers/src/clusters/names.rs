@@ -1,0 +1,49 @@
+//! The names of a Cluster's own objects, as far as they begin with prefixes of former tenants.
+
+use std::collections::BTreeSet;
+
+use futures::TryStreamExt;
+use kube::api::{ListParams, PartialObjectMeta};
+use kube::core::DynamicObject;
+use kube::discovery::{Discovery, Scope, verbs};
+use kube::{Api, Client, ResourceExt};
+
+/// Names of one call: few calls, bounded replies.
+const PAGE: u32 = 500;
+
+/// Which of `prefixes` no name of an object of the whole cluster begins with. An error says that this is
+/// not known of any.
+pub(super) async fn free(cluster: &Client, prefixes: BTreeSet<String>) -> Result<BTreeSet<String>, kube::Error> {
+    let mut free = prefixes;
+    let discovery = Discovery::new(cluster.clone()).run_aggregated().await?;
+    let resources = discovery.groups().flat_map(|group| group.recommended_resources());
+    for (resource, capabilities) in resources {
+        if capabilities.scope != Scope::Cluster || !capabilities.supports_operation(verbs::LIST) {
+            continue;
+        }
+        let objects = Api::<DynamicObject>::all_with(cluster.clone(), &resource);
+        let mut pages = std::pin::pin!(pages(&objects));
+        while let Some(page) = pages.try_next().await? {
+            free.retain(|prefix| !page.iter().any(|name| name.starts_with(prefix.as_str())));
+            if free.is_empty() {
+                return Ok(free);
+            }
+        }
+    }
+    Ok(free)
+}
+
+/// The names of all objects, page by page.
+fn pages(objects: &Api<DynamicObject>) -> impl futures::Stream<Item = Result<Vec<String>, kube::Error>> + '_ {
+    futures::stream::try_unfold(Some(String::new()), move |token| async move {
+        let Some(token) = token else { return Ok(None) };
+        let mut params = ListParams::default().limit(PAGE);
+        if !token.is_empty() {
+            params = params.continue_token(&token);
+        }
+        let page = objects.list_metadata(&params).await?;
+        let next = page.metadata.continue_.filter(|token| !token.is_empty());
+        let names = page.items.iter().map(PartialObjectMeta::<DynamicObject>::name_any).collect();
+        Ok(Some((names, next)))
+    })
+}

@@ -1,0 +1,129 @@
+//! What lies in a Cluster for AccessRequests that do not live there any more: identities that could not
+//! be removed in time, listed in the Cluster's `status.leftovers` or, after that was wiped, known by
+//! their label alone.
+
+use std::collections::BTreeSet;
+
+use allotment_api::names;
+use allotment_api::requests::{AccessRequest, Cluster};
+use serde_json::{Value, json};
+
+use super::inside;
+use super::plan::{Change, InsideState};
+use crate::requests::to_value;
+use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+
+/// The UIDs of AccessRequests that objects inside a Cluster are labelled with.
+pub fn labelled(objects: &[Value]) -> BTreeSet<String> {
+    objects.iter().filter_map(owner).map(str::to_owned).collect()
+}
+
+/// Those of `labelled` that live in the Cluster of that UID, among these AccessRequests. Whoever says so
+/// does it before anything of it is made, and takes it back after the last of it is gone.
+pub fn living<'a>(
+    labelled: &BTreeSet<String>,
+    cluster_uid: &str,
+    requests: impl Iterator<Item = &'a AccessRequest>,
+) -> BTreeSet<String> {
+    let lives = |request: &&AccessRequest| {
+        let annotations = request.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(names::LIVE_IN)).is_some_and(|uid| uid == cluster_uid)
+    };
+    requests
+        .filter(lives)
+        .filter_map(|request| request.metadata.uid.clone())
+        .filter(|uid| labelled.contains(uid))
+        .collect()
+}
+
+/// What takes away all that belongs to nobody who lives there, identities first.
+pub fn removal_of_leftovers(objects: Vec<Value>, living: &BTreeSet<String>) -> Vec<Change> {
+    let objects = objects.into_iter().filter(|object| owner(object).is_some_and(|uid| !living.contains(uid)));
+    inside::removal(&InsideState { objects: objects.collect(), namespaces: BTreeSet::new() })
+}
+
+/// The write that strikes the leftovers that are gone off the Cluster's status: all but those of whom
+/// lives there still. `None` where none is.
+pub fn strike_leftovers(cluster: &Cluster, living: &BTreeSet<String>) -> Option<Write> {
+    let old = cluster.status.clone()?;
+    let mut new = old.clone();
+    new.leftovers.retain(|leftover| living.contains(&leftover.uid));
+    let change = merge_diff(&to_value(&old), &to_value(&new))?;
+    Some(Write::PatchStatus {
+        kind: Kind::Cluster,
+        key: ObjectKey::of(&cluster.metadata),
+        patch: json!({ "metadata": preconditions(&cluster.metadata), "status": change }),
+    })
+}
+
+fn owner(object: &Value) -> Option<&str> {
+    object["metadata"]["labels"][names::ACCESS_REQUEST].as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(kind: &str, uid: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": format!("access-{uid}"), "uid": format!("{kind}-{uid}"),
+            "labels": {names::ACCESS_REQUEST: uid}}})
+    }
+
+    fn request(uid: &str, lives_in: Option<&str>) -> AccessRequest {
+        let annotations = lives_in.map_or(json!({}), |cluster| json!({names::LIVE_IN: cluster}));
+        serde_json::from_value(json!({"apiVersion": names::API_VERSION, "kind": "AccessRequest",
+            "metadata": {"name": uid, "namespace": "n", "uid": uid, "annotations": annotations},
+            "spec": {"permissions": []}}))
+        .expect("an AccessRequest")
+    }
+
+    #[test]
+    fn what_belongs_to_nobody_who_lives_there_goes_identities_first() {
+        let objects = vec![
+            object("Role", "gone"),
+            object("ServiceAccount", "gone"),
+            object("RoleBinding", "gone"),
+            object("Role", "moved"),
+            object("Role", "lives"),
+            json!({"apiVersion": "v1", "kind": "Role", "metadata": {"name": "theirs", "uid": "u"}}),
+        ];
+        let requests = [request("moved", Some("other")), request("lives", Some("here")), request("idle", None)];
+        let living = living(&labelled(&objects), "here", requests.iter());
+        assert_eq!(living, BTreeSet::from(["lives".to_owned()]));
+        let kinds: Vec<_> = removal_of_leftovers(objects, &living)
+            .into_iter()
+            .map(|change| match change {
+                Change::Delete { kind, uid, .. } => format!("{kind} {uid}"),
+                other => panic!("{other:?} takes nothing away"),
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            ["ServiceAccount ServiceAccount-gone", "RoleBinding RoleBinding-gone", "Role Role-gone", "Role Role-moved"]
+        );
+    }
+
+    #[test]
+    fn leftovers_that_are_gone_are_struck_off_and_those_of_the_living_stay() {
+        let with = |uids: &[&str]| -> Cluster {
+            let leftovers: Vec<Value> = uids.iter().map(|uid| json!({"accessRequest": "n/a", "uid": uid})).collect();
+            serde_json::from_value(json!({"apiVersion": names::API_VERSION, "kind": "Cluster",
+                "metadata": {"name": "c", "namespace": "n", "uid": "here", "resourceVersion": "7"},
+                "spec": {"clusterProviderRef": {"name": "p", "profile": "p"}, "kubernetes": {}, "purposes": []},
+                "status": {"leftovers": leftovers}}))
+            .expect("a Cluster")
+        };
+        let living = BTreeSet::from(["lives".to_owned()]);
+        assert_eq!(strike_leftovers(&with(&["lives"]), &living), None);
+        assert_eq!(strike_leftovers(&with(&[]), &living), None);
+        let Some(Write::PatchStatus { patch, .. }) = strike_leftovers(&with(&["gone", "lives"]), &living) else {
+            panic!("something is to be struck off");
+        };
+        assert_eq!(patch["metadata"]["resourceVersion"], "7", "a compare-and-swap");
+        assert_eq!(patch["status"]["leftovers"], json!([{"accessRequest": "n/a", "uid": "lives"}]));
+        let Some(Write::PatchStatus { patch, .. }) = strike_leftovers(&with(&["gone"]), &living) else {
+            panic!("something is to be struck off");
+        };
+        assert_eq!(patch["status"]["leftovers"], Value::Null);
+    }
+}
