@@ -108,7 +108,10 @@ where
     let verb = info.verb;
     let response = match server.tenant(&tenant) {
         None => plain_not_found(),
-        Some(state) => within(server, state, &parts, info, &query, body).await,
+        Some(state) => {
+            let answer = within(server, Arc::clone(&state), &parts, info, &query, body);
+            state.within(answer).await.unwrap_or_else(plain_not_found)
+        }
     };
     server.metrics().answered(verb, response.status().as_u16());
     finish(server, &parts, response)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use allotment_apiserver::service::ConnectionTenant;
 use allotment_machinery::json;
 use allotment_machinery::json::{Number, Value, parse};
-use allotment_store::{Faults, Tenant};
+use allotment_store::{Faults, Store as _, Tenant};
 use http_body_util::BodyExt as _;
 use world::{Reply, World};
 
@@ -104,6 +104,43 @@ async fn tenants_see_nothing_of_each_other() {
     world.server.remove_tenant(&Tenant::logical("one")).await.expect("removed");
     assert_eq!(world.get(&of("one")).await.code, 404);
     assert_eq!(world.get(&format!("{}/a", of("two"))).await.code, 200);
+}
+
+/// Clients, the loops and the aggregation write into tenants while these are removed, each time at another
+/// moment: the drop of the key space is the last that happens to it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_into_a_tenant_once_it_is_removed() {
+    let world = World::new().await;
+    world.store.set_faults(Faults { delay: Duration::from_millis(20), ..Faults::default() });
+    // What the platform's own key space gets is there by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for round in 0..40 {
+        let id = format!("t{round}");
+        world.tenant(&id).await;
+        let object = |name: usize| json!({"metadata": {"name": (format!("n{name}"))}});
+        let part = |name: usize| {
+            let labels = json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"});
+            let rule = json!({"apiGroups": [""], "resources": [(format!("n{name}"))], "verbs": ["get"]});
+            json!({"metadata": {"name": (format!("n{name}")), "labels": labels}, "rules": [rule]})
+        };
+        let namespaces = format!("/clusters/{id}/api/v1/namespaces");
+        let roles = format!("/clusters/{id}/apis/rbac.authorization.k8s.io/v1/clusterroles");
+        let writes = (0..8).flat_map(|name| [(&namespaces, object(name)), (&roles, part(name))]);
+        let writes =
+            futures::future::join_all(writes.map(async |(path, object)| world.send("POST", path, &object).await.code));
+        let removal = async {
+            tokio::time::sleep(Duration::from_millis(5 * round)).await;
+            world.server.remove_tenant(&Tenant::logical(&id)).await.expect("removed");
+            world.revision().await
+        };
+        let (codes, dropped) = futures::future::join(writes, removal).await;
+        assert!(codes.iter().all(|code| [201, 404].contains(code)), "{codes:?}");
+        // Whoever would still write does so within this time.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let tenants = world.store.tenants().await.expect("answers");
+        assert_eq!(tenants, [Tenant::platform()], "after {round} rounds");
+        assert_eq!(world.revision().await, dropped, "after {round} rounds");
+    }
 }
 
 #[tokio::test]

@@ -78,13 +78,7 @@ impl Tenants for LogicalTenants {
     }
 
     async fn remove(&self, id: &str) -> Result<(), TenantError> {
-        let key_space = KeySpace::logical(id);
-        self.server.remove_tenant(&key_space).await.map_err(failed)?;
-        let left = self.server.store().resources(&key_space).await.map_err(failed)?;
-        match left.iter().map(|(_, count)| count).sum::<usize>() {
-            0 => Ok(()),
-            count => Err(failed(format!("{count} objects are left of logical cluster {id}"))),
-        }
+        self.server.remove_tenant(&KeySpace::logical(id)).await.map_err(failed)
     }
 
     fn admin(&self, id: &str) -> Client {

@@ -277,7 +277,7 @@ mod tests {
     use std::task::{Context, Wake, Waker};
 
     use super::*;
-    use crate::conformance::{body, key, template};
+    use crate::conformance::{begin, body, key, template};
     use crate::{Expect, Scope};
 
     #[derive(Default)]
@@ -295,6 +295,7 @@ mod tests {
     }
 
     async fn create(store: &Memory, key: Key) -> Arc<Entry> {
+        begin(store, key.tenant.as_str()).await;
         let write = Write::Put { key, expect: Expect::Absent, body: body("x") };
         store.commit(write).await.expect("creates").entry.expect("a put gives its entry")
     }
@@ -302,6 +303,7 @@ mod tests {
     #[tokio::test]
     async fn watches_sleep_through_what_is_not_theirs_and_leave_nothing_behind() {
         let store = Memory::default();
+        begin(&store, "t").await;
         let mut watches = Vec::new();
         for scope in [
             scope("t", Some("other")),
@@ -320,7 +322,8 @@ mod tests {
             let waker = Waker::from(wakes.clone());
             assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         }
-        create(&store, key("t", "n", "one")).await;
+        let write = Write::Put { key: key("t", "n", "one"), expect: Expect::Absent, body: body("x") };
+        store.commit(write).await.expect("creates");
         let woken: Vec<_> = wakes.iter().map(|wakes| wakes.0.load(Ordering::Relaxed)).collect();
         assert_eq!(woken, [0, 0, 0, 1, 1, 1, 1]);
         drop(waiting);
@@ -349,6 +352,7 @@ mod tests {
     async fn faults_come_as_ordered_and_the_same_for_the_same_seed() {
         let run = async |seed| {
             let store = Memory::new(seed, HistoryLimits::default());
+            begin(&store, "t").await;
             store.set_faults(Faults {
                 delay: Duration::from_millis(5),
                 unavailable: 200,

@@ -110,16 +110,19 @@ pub enum Write {
         /// The state that watchers are shown; the stored one where absent.
         last: Option<Encoded>,
     },
-    /// Makes all objects of a template in an empty key space, sharing their bytes with every other
-    /// tenant made from it. One write with one revision: watches deliver all its additions, in order of
-    /// collection, namespace and name. Done again on a key space that has objects it does nothing.
+    /// Begins a key space with all objects of a template, sharing their bytes with every other tenant
+    /// made from it. One write with one revision: watches deliver all its additions, in order of
+    /// collection, namespace and name. It does nothing where the key space is there already, even if that
+    /// has no objects.
     Instantiate {
         /// Whose key space.
         tenant: Tenant,
         /// What to make.
         template: Arc<Template>,
     },
-    /// Takes away everything a tenant has. Watches of it end with [`crate::StoreError::Compacted`].
+    /// Ends a key space and takes away everything in it. Watches of it end with
+    /// [`crate::StoreError::Compacted`]; writes to it end with [`crate::StoreError::NoTenant`] until it is
+    /// begun again.
     DropTenant {
         /// Whose key space.
         tenant: Tenant,

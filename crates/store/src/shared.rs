@@ -77,6 +77,11 @@ impl Shared {
     /// What `write` would do as `revision`, after what is `pending`.
     pub(crate) fn prepare(&self, pending: &Pending, write: Write, revision: u64) -> Result<Prepared, StoreError> {
         debug_assert!(pending.is_empty() || !write.is_wide());
+        if let Write::Put { key, .. } | Write::Delete { key, .. } = &write
+            && !self.read().has(&key.tenant)
+        {
+            return Err(StoreError::NoTenant { tenant: key.tenant.clone() });
+        }
         match write {
             Write::Put { key, expect, body } => {
                 let current = self.current(pending, &key);
@@ -96,15 +101,14 @@ impl Shared {
             }
             Write::Instantiate { tenant, template } => {
                 let state = self.read();
-                let seed = state.is_vacant(&tenant).then(|| state.seeds.get(&template.id).cloned());
+                let seed = (!state.has(&tenant)).then(|| state.seeds.get(&template.id).cloned());
                 drop(state);
                 let seed = seed.map(|known| known.unwrap_or_else(|| Arc::new(Seed::new(&template, revision))));
-                let seed = seed.filter(|seed| !seed.entries.is_empty());
                 Ok(Prepared::wide(seed.map(|seed| Change::Instantiated(tenant, seed)), revision))
             }
             Write::DropTenant { tenant } => {
-                let known = self.read().knows(&tenant);
-                Ok(Prepared::wide(known.then_some(Change::Dropped(tenant)), revision))
+                let there = self.read().has(&tenant);
+                Ok(Prepared::wide(there.then_some(Change::Dropped(tenant)), revision))
             }
         }
     }

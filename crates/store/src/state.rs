@@ -17,21 +17,15 @@ pub(crate) struct Collection {
     trail: Trail,
 }
 
-/// A tenant's key space.
+/// A tenant's key space. It is there until the tenant is dropped, whether or not it has objects.
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) collections: BTreeMap<Resource, Collection>,
     trail: Trail,
     /// The template it began with, and the revision of that, while the history reaches so far.
     seed: Option<(u64, Arc<Seed>)>,
-    size: Size,
-}
-
-/// How much there is of a tenant.
-#[derive(Clone, Copy, Debug, Default)]
-struct Size {
-    objects: usize,
-    /// As the history counts them; those of a template count for each tenant that shares them.
+    /// The bytes of its objects as the history counts them; those of a template count for each tenant that
+    /// shares them.
     bytes: usize,
 }
 
@@ -99,19 +93,14 @@ impl State {
         known.map_or_else(|| Resource::stored(name), |(resource, _)| resource.clone())
     }
 
-    /// Whether a tenant has no objects.
-    pub(crate) fn is_vacant(&self, tenant: &Tenant) -> bool {
-        self.spaces.get(tenant).is_none_or(|space| space.size.objects == 0)
-    }
-
-    /// Whether dropping a tenant would change anything.
-    pub(crate) fn knows(&self, tenant: &Tenant) -> bool {
+    /// Whether the key space of a tenant is there.
+    pub(crate) fn has(&self, tenant: &Tenant) -> bool {
         self.spaces.contains_key(tenant)
     }
 
-    /// The tenants that have objects.
+    /// The tenants whose key spaces are there.
     pub(crate) fn tenants(&self) -> Vec<Tenant> {
-        self.spaces.iter().filter(|(_, space)| space.size.objects > 0).map(|(tenant, _)| tenant.clone()).collect()
+        self.spaces.keys().cloned().collect()
     }
 
     /// The collections of a tenant that have objects.
@@ -171,16 +160,17 @@ impl State {
         self.history.push(change);
     }
 
-    fn space(&mut self, tenant: &Tenant) -> &mut Space {
+    /// The key space of a tenant, begun if it is not there. Whether it may begin was decided before.
+    pub(crate) fn space(&mut self, tenant: &Tenant) -> &mut Space {
         if !self.spaces.contains_key(tenant) {
             let trail = Trail::new(self.floor_of_absent(tenant));
-            let space = Space { collections: BTreeMap::new(), trail, seed: None, size: Size::default() };
+            let space = Space { collections: BTreeMap::new(), trail, seed: None, bytes: 0 };
             self.spaces.insert(tenant.clone(), space);
         }
         self.spaces.get_mut(tenant).expect("was put there just now")
     }
 
-    fn collection_mut(&mut self, tenant: &Tenant, resource: &Resource) -> (&mut Collection, &mut Size) {
+    fn collection_mut(&mut self, tenant: &Tenant, resource: &Resource) -> (&mut Collection, &mut usize) {
         let floor = self.floor_of_absent(tenant);
         let space = self.space(tenant);
         if !space.collections.contains_key(resource) {
@@ -188,39 +178,35 @@ impl State {
             space.collections.insert(resource.clone(), collection);
         }
         let collection = space.collections.get_mut(resource).expect("was put there just now");
-        (collection, &mut space.size)
+        (collection, &mut space.bytes)
     }
 
     /// Puts an object in its place, without history. Only while loading.
     pub(crate) fn place(&mut self, tenant: &Tenant, entry: Arc<Entry>) {
-        let bytes = cost(&entry);
-        let (collection, size) = self.collection_mut(tenant, &entry.resource.clone());
-        let before = collection.objects.put(entry);
-        size.objects += usize::from(before.is_none());
-        let freed = before.map_or(0, |before| cost(&before));
-        size.bytes = size.bytes + bytes - freed;
-        self.live = self.live + bytes - freed;
+        let added = cost(&entry);
+        let (collection, bytes) = self.collection_mut(tenant, &entry.resource.clone());
+        let freed = collection.objects.put(entry).map_or(0, |before| cost(&before));
+        *bytes = *bytes + added - freed;
+        self.live = self.live + added - freed;
     }
 
     /// Makes `objects` all that an empty collection has, without history.
     pub(crate) fn place_all(&mut self, tenant: &Tenant, resource: &Resource, objects: &Objects) {
-        let bytes = objects.iter_from(0).map(|entry| cost(entry)).sum::<usize>();
-        let (collection, size) = self.collection_mut(tenant, resource);
+        let added = objects.iter_from(0).map(|entry| cost(entry)).sum::<usize>();
+        let (collection, bytes) = self.collection_mut(tenant, resource);
         debug_assert!(collection.objects.is_empty());
         collection.objects = objects.clone();
-        size.objects += objects.len();
-        size.bytes += bytes;
-        self.live += bytes;
+        *bytes += added;
+        self.live += added;
     }
 
     fn apply_event(&mut self, event: &Arc<Event>) {
         match event.kind {
             EventKind::Added | EventKind::Modified => self.place(&event.tenant, event.entry.clone()),
             EventKind::Deleted => {
-                let (collection, size) = self.collection_mut(&event.tenant, &event.entry.resource);
+                let (collection, bytes) = self.collection_mut(&event.tenant, &event.entry.resource);
                 if let Some(before) = collection.objects.remove(name_of(&event.entry)) {
-                    size.objects -= 1;
-                    size.bytes -= cost(&before);
+                    *bytes -= cost(&before);
                     self.live -= cost(&before);
                 }
             }
@@ -244,7 +230,7 @@ impl State {
 
     fn apply_drop(&mut self, revision: u64, tenant: &Tenant) {
         if let Some(space) = self.spaces.remove(tenant) {
-            self.live -= space.size.bytes;
+            self.live -= space.bytes;
             space.trail.since(0).for_each(|event| self.history.blank(event.revision.0));
             space.seed.iter().for_each(|(revision, _)| self.history.blank(*revision));
         }
@@ -276,7 +262,6 @@ impl State {
                 space.collections.remove(&event.entry.resource);
             }
         }
-        self.sweep(&event.tenant);
     }
 
     fn forget_seed(&mut self, revision: u64, tenant: &Tenant) {
@@ -285,15 +270,6 @@ impl State {
         space.seed = None;
         space.raise(revision);
         space.collections.retain(|_, collection| !collection.objects.is_empty() || !collection.trail.is_empty());
-        self.sweep(tenant);
-    }
-
-    /// Frees a key space in which nothing is left and nothing is remembered.
-    fn sweep(&mut self, tenant: &Tenant) {
-        let gone = |space: &Space| space.size.objects == 0 && space.trail.is_empty() && space.seed.is_none();
-        if self.spaces.get(tenant).is_some_and(gone) {
-            self.spaces.remove(tenant);
-        }
     }
 
     /// Whether there is any watch.

@@ -16,6 +16,12 @@ pub enum StoreError {
         /// What is there; absent if nothing is.
         current: Option<Arc<Entry>>,
     },
+    /// There is no such key space; nothing was written.
+    #[error("there is no key space of tenant {tenant:?}: it was dropped, or never begun")]
+    NoTenant {
+        /// Whose it would be.
+        tenant: Tenant,
+    },
     /// The history asked for is no longer there.
     #[error("revision {asked} is older than the history kept, which begins at {oldest}")]
     Compacted {
@@ -60,6 +66,9 @@ pub enum StoreError {
 /// - A watch delivers every event of its scope after its start, once, in order, or ends with
 ///   [`StoreError::Compacted`].
 /// - A dropped future of [`Store::commit`] does not undo the write.
+/// - A key space is there from [`Write::Instantiate`] to [`Write::DropTenant`], also while it has no objects.
+///   Nothing is written outside: a write that comes after the drop of its tenant ends with
+///   [`StoreError::NoTenant`].
 #[async_trait]
 pub trait Store: Debug + Send + Sync + 'static {
     /// Does one write.
@@ -77,7 +86,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The newest revision.
     async fn revision(&self) -> Result<Revision, StoreError>;
 
-    /// The tenants that have objects.
+    /// The tenants whose key space is there, in order.
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
 
     /// The collections of a tenant that have objects, and how many, in order.

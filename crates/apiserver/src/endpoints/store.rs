@@ -41,6 +41,8 @@ pub(super) enum Refused {
 pub(crate) fn api_error(error: &StoreError) -> ApiError {
     match error {
         StoreError::Conflict { .. } => ApiError::new(409, "Conflict", "the object has been modified"),
+        // The control plane went while it was asked; from now on its paths lead nowhere either.
+        StoreError::NoTenant { .. } => ApiError::unknown_resource(),
         StoreError::Compacted { asked, oldest } => {
             ApiError::expired(format!("too old resource version: {asked} ({oldest})"))
         }

@@ -176,13 +176,16 @@ async fn work(server: ApiServer, known: Arc<Known>, item: Item) -> (Item, Result
 async fn do_work(server: &ApiServer, known: &Known, item: &Item) -> Result<(), Failure> {
     // Objects of a tenant can be there before the server serves it, after a restart.
     let Some(tenant) = server.tenant(&item.tenant) else { return Err(Failure::NotServed) };
-    let objects = Objects::new(server.clone(), tenant);
-    match &item.work {
-        Work::Defaults(namespace) => defaults::ensure(&objects, namespace).await,
-        Work::Namespace(namespace) => namespaces::empty(&objects, namespace).await,
-        Work::Definition(name) => definitions::clean_up(&objects, name).await,
-        Work::TokenSecret(place) => token_secrets::ensure(&objects, place).await,
-        Work::Dependent(place) => collector::check_dependent(&objects, known, place).await,
-        Work::Owner(place) => collector::release_owner(&objects, known, place).await,
-    }
+    let objects = Objects::new(server.clone(), Arc::clone(&tenant));
+    let work = async {
+        match &item.work {
+            Work::Defaults(namespace) => defaults::ensure(&objects, namespace).await,
+            Work::Namespace(namespace) => namespaces::empty(&objects, namespace).await,
+            Work::Definition(name) => definitions::clean_up(&objects, name).await,
+            Work::TokenSecret(place) => token_secrets::ensure(&objects, place).await,
+            Work::Dependent(place) => collector::check_dependent(&objects, known, place).await,
+            Work::Owner(place) => collector::release_owner(&objects, known, place).await,
+        }
+    };
+    tenant.within(work).await.unwrap_or(Err(Failure::NotServed))
 }

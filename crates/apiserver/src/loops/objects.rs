@@ -21,7 +21,7 @@ const USER: &str = "system:kube-controller-manager";
 /// Why a piece of work was not finished.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The tenant's objects are there, but nobody serves them yet.
+    /// Nobody serves the tenant: not yet, or no longer.
     #[error("the tenant is not served")]
     NotServed,
     /// Somebody else changed an object meanwhile.
@@ -46,6 +46,7 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Conflict { .. } => Failure::Changed,
+            StoreError::NoTenant { .. } => Failure::NotServed,
             other => Failure::Store(other),
         }
     }

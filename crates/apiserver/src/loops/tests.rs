@@ -44,10 +44,14 @@ async fn start(store: &Arc<dyn Store>) -> ApiServer {
         server_url: String::new(),
         root_ca_pem: Arc::from("certificates"),
         access: AccessConfig::default(),
-        template: Arc::new(Template { id: "empty".to_owned(), entries: Vec::new() }),
+        template: empty(),
     };
     server.ensure_tenant(config).await.expect("the tenant is served");
     server
+}
+
+fn empty() -> Arc<Template> {
+    Arc::new(Template { id: "empty".to_owned(), entries: Vec::new() })
 }
 
 fn key(resource: &str, namespace: &str, name: &str) -> Key {
@@ -93,6 +97,7 @@ async fn a_namespace_gets_its_defaults_and_takes_all_along() {
 #[tokio::test]
 async fn what_was_left_undone_is_done_after_a_start() {
     let store: Arc<dyn Store> = Arc::new(Memory::new(0, HistoryLimits::default()));
+    store.commit(Write::Instantiate { tenant: Tenant::platform(), template: empty() }).await.expect("begins");
     put(&store, key("namespaces", "", "n"), DELETING).await;
     put(&store, key("configmaps", "n", "a"), r#"{"metadata":{"name":"a","namespace":"n","uid":"a"}}"#).await;
     let orphan = r#"{"metadata":{"name":"b","namespace":"m","uid":"b","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"never","uid":"x"}]}}"#;

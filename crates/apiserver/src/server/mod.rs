@@ -5,6 +5,7 @@ mod context;
 mod follow;
 mod template;
 mod tenant;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,6 +59,7 @@ pub struct ApiServer {
 struct Shared {
     config: ServerConfig,
     tenants: RwLock<BTreeMap<Tenant, Arc<TenantState>>>,
+    turns: turns::Turns,
     tasks: TaskTracker,
     stop: CancellationToken,
     followed: follow::Followed,
@@ -83,6 +85,7 @@ impl ApiServer {
             shared: Arc::new(Shared {
                 config,
                 tenants: RwLock::default(),
+                turns: turns::Turns::default(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
                 followed: follow::Followed::default(),
@@ -161,7 +164,7 @@ impl ApiServer {
     }
 
     /// The tenant, even if its definitions and access rules are still being loaded.
-    fn known_tenant(&self, tenant: &Tenant) -> Option<Arc<TenantState>> {
+    pub(crate) fn known_tenant(&self, tenant: &Tenant) -> Option<Arc<TenantState>> {
         self.shared.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
     }
 
@@ -170,9 +173,14 @@ impl ApiServer {
         self.shared.tenants.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Serves a tenant: fills its key space from the template where it is empty, loads its definitions
+    /// Serves a tenant: begins its key space from the template where there is none, loads its definitions
     /// and access rules. A tenant that is served already is left as it is.
     pub async fn ensure_tenant(&self, config: TenantConfig) -> Result<Arc<TenantState>, ApiError> {
+        if let Some(state) = self.tenant(&config.tenant) {
+            return Ok(state);
+        }
+        let turn = self.shared.turns.of(&config.tenant);
+        let _turn = turn.lock().await;
         if let Some(state) = self.tenant(&config.tenant) {
             return Ok(state);
         }
@@ -191,9 +199,16 @@ impl ApiServer {
         Ok(state)
     }
 
-    /// Serves a tenant no longer and takes away all that it has.
+    /// Serves a tenant no longer and takes away all that it has: first its requests and whatever else works
+    /// within it are ended, then its key space. What comes too late all the same is refused by the store.
+    /// After an error the tenant is not served and may still have its key space; removing it again goes on.
     pub async fn remove_tenant(&self, tenant: &Tenant) -> Result<(), ApiError> {
-        self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+        let turn = self.shared.turns.of(tenant);
+        let _turn = turn.lock().await;
+        let state = self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+        if let Some(state) = state {
+            state.end().await;
+        }
         let write = Write::DropTenant { tenant: tenant.clone() };
         self.store().commit(write).await.map_err(|error| ApiError::internal(error.to_string()))?;
         Ok(())

@@ -1,11 +1,14 @@
 //! What the server knows of one tenant.
 
 use std::fmt;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use allotment_machinery::schema::Interner;
 use allotment_store::{Revision, Template, Tenant};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::auth::{Access, AccessConfig};
 use crate::registry::Registry;
@@ -55,6 +58,10 @@ pub struct TenantState {
     /// What the first load of definitions and access rules has seen; taken while they are loaded.
     pub(super) loaded: tokio::sync::Mutex<Revision>,
     ready: AtomicBool,
+    /// Cancelled when the tenant is removed: whatever works within it ends.
+    ended: CancellationToken,
+    /// What works within it.
+    work: TaskTracker,
 }
 
 impl TenantState {
@@ -69,7 +76,27 @@ impl TenantState {
             interner,
             loaded: tokio::sync::Mutex::default(),
             ready: AtomicBool::new(false),
+            ended: CancellationToken::new(),
+            work: TaskTracker::new(),
         }
+    }
+
+    /// Does work on the tenant's objects; `None` where the tenant is removed before it is done. The removal
+    /// drops it where it waits, and begins only once it is dropped.
+    pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let _working = self.work.token();
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => None,
+            done = work => Some(done),
+        }
+    }
+
+    /// Ends all work within the tenant and waits for it; from then on there is none.
+    pub(super) async fn end(&self) {
+        self.ended.cancel();
+        self.work.close();
+        self.work.wait().await;
     }
 
     /// Whether everything has been loaded that requests depend on.

@@ -30,6 +30,8 @@ pub(super) const OBJECT_SHARED: u8 = 20;
 pub(super) const EVENT: u8 = 21;
 /// In snapshots: a revision of which nothing is known.
 pub(super) const GAP: u8 = 22;
+/// In snapshots: a tenant's key space, before its collections.
+pub(super) const SPACE: u8 = 24;
 /// In snapshots: the end, with the number of objects.
 pub(super) const END: u8 = 23;
 

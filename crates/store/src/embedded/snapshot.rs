@@ -25,21 +25,22 @@ pub(super) struct Image {
     pub(super) revision: u64,
     floor: u64,
     seeds: Vec<Arc<Seed>>,
-    collections: Vec<(Tenant, Resource, Objects)>,
+    spaces: Vec<(Tenant, Vec<(Resource, Objects)>)>,
     history: Vec<Option<Change>>,
 }
 
 impl Image {
     pub(super) fn of(state: &State) -> Self {
-        let collections = state.spaces.iter().flat_map(|(tenant, space)| {
+        let spaces = state.spaces.iter().map(|(tenant, space)| {
             let filled = space.collections.iter().filter(|(_, collection)| !collection.objects.is_empty());
-            filled.map(|(resource, collection)| (tenant.clone(), resource.clone(), collection.objects.clone()))
+            let filled = filled.map(|(resource, collection)| (resource.clone(), collection.objects.clone()));
+            (tenant.clone(), filled.collect())
         });
         Image {
             revision: state.revision,
             floor: state.history.floor(),
             seeds: state.seeds.values().cloned().collect(),
-            collections: collections.collect(),
+            spaces: spaces.collect(),
             history: state.history.since(0).map(|(_, change)| change.cloned()).collect(),
         }
     }
@@ -76,18 +77,24 @@ impl Image {
                 }
             }
         }
-        for (tenant, resource, objects) in &self.collections {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(None);
+        for (tenant, collections) in &self.spaces {
+            out.frame.push(SPACE);
+            put_bytes(&mut out.frame, tenant.as_str().as_bytes());
+            out.end_record().await?;
+            for (resource, objects) in collections {
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                self.write_collection(&mut out, &numbers, (tenant, resource, objects)).await?;
             }
-            self.write_collection(&mut out, &numbers, (tenant, resource, objects)).await?;
         }
         for change in &self.history {
             write_past(&mut out.frame, &mut numbers, change.as_ref());
             out.end_record().await?;
         }
         out.frame.push(END);
-        put_number(&mut out.frame, self.collections.iter().map(|(_, _, objects)| objects.len() as u64).sum());
+        let collections = self.spaces.iter().flat_map(|(_, collections)| collections);
+        put_number(&mut out.frame, collections.map(|(_, objects)| objects.len() as u64).sum());
         out.records += 1;
         out.flush().await?;
         out.file.sync().await?;
@@ -244,6 +251,10 @@ impl Loader {
                 let known = self.shared.last().map(|entry| &entry.resource).filter(|known| known.as_str() == resource);
                 let resource = known.cloned().unwrap_or_else(|| Resource::stored(resource));
                 self.shared.push(input.entry()?.entry(resource, revision, None));
+            }
+            SPACE => {
+                let tenant = self.state.tenant(input.text()?);
+                self.state.space(&tenant);
             }
             COLLECTION => self.load_collection(input)?,
             OBJECT => {

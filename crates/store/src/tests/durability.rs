@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::suite::restless;
-use crate::conformance::{body, key, template};
+use crate::conformance::{begin, body, key, nothing, template};
 use crate::embedded::simulated::{Disk, DiskFaults};
 use crate::{
     Embedded, Event, EventKind, Expect, HistoryLimits, Key, ListQuery, OpenError, Revision, Scope, Store, StoreError,
@@ -78,9 +78,10 @@ async fn next_write(store: &Embedded, ledger: &Ledger, dice: &mut Dice, data: &s
     let tenant = Tenant::logical(&ledger.tenant);
     match dice.roll(12) {
         0 => (Write::DropTenant { tenant }, Contents::new()),
-        1 if after.is_empty() => {
-            after.extend([("one".into(), "one".into()), ("two".into(), "two".into())]);
-            (Write::Instantiate { tenant, template: template() }, after)
+        choice if !store.tenants().await.expect("reads go on").contains(&tenant) => {
+            let filled = choice < 6;
+            after.extend([("one".into(), "one".into()), ("two".into(), "two".into())].into_iter().filter(|_| filled));
+            (Write::Instantiate { tenant, template: if filled { template() } else { nothing() } }, after)
         }
         choice => {
             let key = key(&ledger.tenant, "a", ["one", "x", "y", "z"][dice.roll(4) as usize]);
@@ -139,9 +140,12 @@ async fn violations(disk: &Disk, ledgers: &[Ledger]) -> Vec<String> {
         wrong.extend(check_history(&store, &ledger.tenant, &found, newest).await);
     }
     let probe = key("probe", "a", "x");
+    let make = Write::Instantiate { tenant: probe.tenant.clone(), template: nothing() };
     let write = Write::Put { key: probe.clone(), expect: Expect::Absent, body: body("x") };
-    if let Err(error) = store.commit(write).await {
-        wrong.push(format!("takes no writes: {error}"));
+    for write in [make, write] {
+        if let Err(error) = store.commit(write).await {
+            wrong.push(format!("takes no writes: {error}"));
+        }
     }
     store.close().await;
     match Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await {
@@ -260,6 +264,7 @@ async fn a_store_whose_disk_failed_says_so_until_it_is_opened_again() {
     let disk = Disk::default();
     let store = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await.expect("opens");
     let put = |name: &str| Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
+    begin(&store, "t").await;
     store.commit(put("one")).await.expect("creates");
     disk.set_faults(DiskFaults { fail_sync_at: Some(disk.syncs() + 1), ..DiskFaults::default() });
     let refused = store.commit(put("two")).await;
@@ -275,11 +280,12 @@ async fn a_store_whose_disk_failed_says_so_until_it_is_opened_again() {
     store.commit(put("two")).await.expect("writes again");
 }
 
-/// A disk with a log of five frames, and where each begins.
-async fn five_frames() -> (Disk, Vec<u64>) {
+/// A disk with a log of six frames, the first of which begins a tenant, and where each begins.
+async fn six_frames() -> (Disk, Vec<u64>) {
     let disk = Disk::default();
     let store = Embedded::open_on(Arc::new(disk.clone()), crate::Options::default()).await.expect("opens");
-    let mut begins = Vec::new();
+    let mut begins = vec![disk.bytes(LOG).expect("is there").len() as u64];
+    begin(&store, "t").await;
     for name in ["1", "2", "3", "4", "5"] {
         begins.push(disk.bytes(LOG).expect("is there").len() as u64);
         let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
@@ -293,7 +299,7 @@ const LOG: &str = "log-00000000000000000001";
 
 #[tokio::test]
 async fn damage_in_the_middle_of_the_log_stops_the_start_and_at_its_end_is_cut() {
-    let (disk, begins) = five_frames().await;
+    let (disk, begins) = six_frames().await;
     let whole = disk.bytes(LOG).expect("is there");
     for at in 0..whole.len() {
         let mut bytes = whole.clone();
@@ -303,11 +309,11 @@ async fn damage_in_the_middle_of_the_log_stops_the_start_and_at_its_end_is_cut()
         let result = Embedded::open_on(Arc::new(broken.clone()), crate::Options::default()).await;
         let frame = begins.iter().rposition(|begin| *begin <= at as u64);
         match (result, frame) {
-            (Ok(store), Some(4)) => {
+            (Ok(store), Some(5)) => {
                 assert_eq!(store.report().objects, 4);
-                assert_eq!(broken.bytes(LOG).expect("is there"), whole[..begins[4] as usize], "the end is cut");
+                assert_eq!(broken.bytes(LOG).expect("is there"), whole[..begins[5] as usize], "the end is cut");
             }
-            (Err(OpenError::Damaged { file, offset, .. }), frame) if frame != Some(4) => {
+            (Err(OpenError::Damaged { file, offset, .. }), frame) if frame != Some(5) => {
                 assert_eq!(
                     (file.as_str(), offset),
                     ("disk/log-00000000000000000001", frame.map_or(0, |frame| begins[frame]))
@@ -321,7 +327,7 @@ async fn damage_in_the_middle_of_the_log_stops_the_start_and_at_its_end_is_cut()
         let torn = disk.after_exit();
         torn.set_bytes(LOG, whole[..len].to_vec());
         let store = Embedded::open_on(Arc::new(torn), crate::Options::default()).await.expect("opens");
-        let frames = begins.iter().filter(|begin| **begin <= len as u64).count().saturating_sub(1);
+        let frames = begins.iter().filter(|begin| **begin <= len as u64).count().saturating_sub(2);
         assert_eq!(store.report().objects, if len == whole.len() { 5 } else { frames as u64 }, "{len} bytes");
     }
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::conformance::{body, key};
+use crate::conformance::{begin, body, key};
 use crate::{Embedded, Expect, OpenError, Options, Store, Write};
 
 /// A folder that goes when the test ends.
@@ -37,6 +37,7 @@ async fn open(path: &Path) -> Result<Embedded, OpenError> {
 }
 
 async fn create(store: &Embedded, name: &str) {
+    begin(store, "t").await;
     let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
     store.commit(write).await.expect("creates");
 }
@@ -129,8 +130,8 @@ async fn a_check_tells_what_is_there() {
     std::fs::write(&log, bytes).expect("writes");
     let before = listing(scratch.path());
     let report = crate::check(scratch.path()).await.expect("checks");
-    assert_eq!((report.revision, report.objects, report.tenants), (3, 3, 1));
-    assert_eq!((report.segments[0].records, report.segments[0].bytes, report.segments[0].torn), (3, whole, 12));
+    assert_eq!((report.revision, report.objects, report.tenants), (4, 3, 1));
+    assert_eq!((report.segments[0].records, report.segments[0].bytes, report.segments[0].torn), (4, whole, 12));
     assert_eq!(listing(scratch.path()), before, "a check changes nothing");
 }
 

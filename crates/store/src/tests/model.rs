@@ -1,17 +1,17 @@
 //! Random operations against a model that keeps every state there ever was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::suite::restless;
-use crate::conformance::{body, template};
+use crate::conformance::{body, nothing, template};
 use crate::embedded::simulated::Disk;
 use crate::{
     Embedded, Entry, Event, EventKind, Expect, HistoryLimits, Key, ListQuery, Memory, Resource, Revision, Scope, Store,
-    StoreError, Tenant, Watch, WatchScope, Write,
+    StoreError, Template, Tenant, Watch, WatchScope, Write,
 };
 
 const TENANTS: [&str; 3] = ["t", "tt", "u"];
@@ -24,7 +24,7 @@ const NAMES: [&str; 4] = ["one", "two", "x", "xy"];
 enum Step {
     Put { place: Place, right: bool, size: usize },
     Delete { place: Place, right: bool },
-    Instantiate { tenant: usize },
+    Instantiate { tenant: usize, filled: bool },
     Drop { tenant: usize },
     List { scope: ScopeChoice, back: Option<u64>, limit: usize },
     Watch { scope: ScopeChoice, back: u64 },
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (place(), proptest::bool::weighted(0.85), 0..200usize)
             .prop_map(|(place, right, size)| Step::Put { place, right, size }),
         6 => (place(), proptest::bool::weighted(0.85)).prop_map(|(place, right)| Step::Delete { place, right }),
-        2 => (0..TENANTS.len()).prop_map(|tenant| Step::Instantiate { tenant }),
+        4 => (0..TENANTS.len(), any::<bool>()).prop_map(|(tenant, filled)| Step::Instantiate { tenant, filled }),
         1 => (0..TENANTS.len()).prop_map(|tenant| Step::Drop { tenant }),
         6 => (scope(), proptest::option::of(0..40u64), 0..4usize)
             .prop_map(|(scope, back, limit)| Step::List { scope, back, limit }),
@@ -81,6 +81,8 @@ struct Model {
     /// The state after each revision, from 0 on.
     states: Vec<BTreeMap<Name, Seen>>,
     events: Vec<Told>,
+    /// Whose key spaces are there.
+    tenants: BTreeSet<String>,
     dropped: BTreeMap<String, u64>,
     compacted: u64,
     /// The revision that the template's objects bear.
@@ -125,6 +127,7 @@ impl Model {
         state.retain(|name, _| name.0 != tenant);
         self.states.push(state);
         self.events.retain(|event| event.name.0 != tenant);
+        self.tenants.remove(tenant);
         self.dropped.insert(tenant.to_owned(), self.revision());
     }
 
@@ -242,7 +245,10 @@ impl Pair {
         match step {
             Step::Put { place, right, size } => self.put(key(place), right, size).await,
             Step::Delete { place, right } => self.delete(key(place), right).await,
-            Step::Instantiate { tenant } => self.instantiate(Tenant::logical(TENANTS[tenant])).await,
+            Step::Instantiate { tenant, filled } => {
+                let template = if filled { template() } else { nothing() };
+                self.instantiate(Tenant::logical(TENANTS[tenant]), template).await;
+            }
             Step::Drop { tenant } => self.drop_tenant(Tenant::logical(TENANTS[tenant])).await,
             Step::List { scope, back, limit } => self.list(watch_scope(scope), back, limit).await,
             Step::Watch { scope, back } => self.watch(watch_scope(scope), back).await,
@@ -262,6 +268,8 @@ impl Pair {
             }
         }
         assert_eq!(self.engine.store().revision().await.expect("answers").0, self.model.revision());
+        let tenants = self.engine.store().tenants().await.expect("answers");
+        assert!(tenants.iter().map(Tenant::as_str).eq(&self.model.tenants), "{tenants:?}");
     }
 
     async fn put(&mut self, key: Key, right: bool, size: usize) {
@@ -274,8 +282,11 @@ impl Pair {
             (None, false) => Expect::Revision(Revision(1)),
         };
         let data = "x".repeat(size);
+        let there = self.model.tenants.contains(key.tenant.as_str());
         let result = self.engine.store().commit(Write::Put { key, expect, body: body(&data) }).await;
-        if right {
+        if !there {
+            assert!(matches!(result, Err(StoreError::NoTenant { .. })), "expected no tenant, got {result:?}");
+        } else if right {
             let new = (self.model.revision() + 1, data);
             assert_eq!(result.expect("fits").entry.map(|entry| seen(&entry)), Some(new.clone()));
             self.model.change(vec![(place, Some(new.clone()), new)]);
@@ -292,8 +303,10 @@ impl Pair {
             (key.tenant.as_str().into(), key.resource.as_str().into(), key.namespace.to_string(), key.name.to_string());
         let current = self.model.now().get(&place).cloned();
         let expect = Revision(current.as_ref().map_or(1, |(revision, _)| *revision) + u64::from(!right));
+        let there = self.model.tenants.contains(key.tenant.as_str());
         let result = self.engine.store().commit(Write::Delete { key, expect, last: None }).await;
         match (result, current) {
+            (Err(StoreError::NoTenant { .. }), None) => assert!(!there),
             (Ok(outcome), Some((_, data))) if right => {
                 let last = (self.model.revision() + 1, data);
                 assert_eq!(outcome.entry.map(|entry| seen(&entry)), Some(last.clone()));
@@ -307,12 +320,13 @@ impl Pair {
         }
     }
 
-    async fn instantiate(&mut self, tenant: Tenant) {
-        let write = Write::Instantiate { tenant: tenant.clone(), template: template() };
+    async fn instantiate(&mut self, tenant: Tenant, template: Arc<Template>) {
+        let write = Write::Instantiate { tenant: tenant.clone(), template: template.clone() };
         let outcome = self.engine.store().commit(write).await.expect("instantiates");
-        if self.model.now().keys().all(|name| name.0 != tenant.as_str()) {
-            let revision = *self.model.template.get_or_insert(self.model.states.len() as u64);
-            let mut objects = template()
+        if self.model.tenants.insert(tenant.as_str().to_owned()) {
+            let next = self.model.states.len() as u64;
+            let revision = if template.entries.is_empty() { 0 } else { *self.model.template.get_or_insert(next) };
+            let mut objects = template
                 .entries
                 .iter()
                 .map(|entry| {
@@ -335,13 +349,10 @@ impl Pair {
         // Watches of everyone leave out what they have not read by now.
         self.check_watches().await;
         let outcome = self.engine.store().commit(Write::DropTenant { tenant: tenant.clone() }).await.expect("drops");
-        // Of a tenant without objects only the engine knows whether there is history to forget.
-        assert!(
-            outcome.revision.0 > self.model.revision() || self.model.now().keys().all(|name| name.0 != tenant.as_str())
-        );
-        if outcome.revision.0 > self.model.revision() {
+        if self.model.tenants.contains(tenant.as_str()) {
             self.model.drop_tenant(tenant.as_str());
         }
+        assert_eq!(outcome.revision.0, self.model.revision());
     }
 
     async fn list(&self, scope: WatchScope, back: Option<u64>, limit: usize) {

@@ -112,9 +112,11 @@ pub(crate) async fn run_aggregation(server: ApiServer) {
             () = server.aggregation().bell.notified() => {}
         }
         while let Some(tenant) = server.aggregation().take() {
+            // A tenant that is not known was removed, or is marked again once it is.
+            let Some(state) = server.known_tenant(&tenant) else { continue };
             let now = server.clock().now();
-            let done = reconcile_aggregates(server.store(), &tenant, now).await;
-            let Err(error) = done else { continue };
+            let done = state.within(reconcile_aggregates(server.store(), &tenant, now)).await;
+            let Some(Err(error)) = done else { continue };
             tracing::warn!(tenant = tenant.as_str(), %error, "aggregated roles could not be brought up to date");
             server.aggregation().mark(&tenant);
             tokio::select! {
