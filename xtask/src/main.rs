@@ -6,6 +6,7 @@ mod edges;
 mod generate;
 mod golden;
 mod house;
+mod live;
 mod run;
 mod server;
 mod verify;
@@ -46,6 +47,13 @@ enum Task {
     },
     /// Run the scripts of real clients (kubectl of several versions, Python) against `allot up`
     Clients,
+    /// Run Kubernetes' own API server (`live serve`), or compare ours with it (`live compare --count 1000`)
+    #[command(disable_help_flag = true)]
+    Live {
+        /// Arguments of the program `live`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Make committed files anew from published sources
     #[command(subcommand)]
     Generate(Generate),
@@ -74,6 +82,7 @@ fn main() -> Result<()> {
         Task::Golden { only, update: false } if !only.is_empty() => golden::show(&only),
         Task::Golden { update, .. } => golden::check(update),
         Task::Clients => clients::check(),
+        Task::Live { arguments } => live::run_live(arguments),
         Task::Generate(Generate::Types { check }) => generate::types(check),
         Task::Edges => edges::check(),
         Task::House => house::check(),

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use allotment_machinery::json::{self, Value};
+use allotment_machinery::yaml;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
@@ -54,6 +55,15 @@ impl Reply {
     /// The body as JSON, if it is JSON.
     pub fn json(&self) -> Option<Value> {
         json::parse(&self.body).ok()
+    }
+
+    /// The body as a value, if it is JSON or YAML.
+    pub fn value(&self) -> Option<Value> {
+        if self.header("content-type").iter().any(|kind| kind.contains("yaml")) {
+            let text = std::str::from_utf8(&self.body).ok()?;
+            return yaml::parse_stream(text).ok()?.pop().map(|document| document.value);
+        }
+        self.json()
     }
 
     /// All values of a header.

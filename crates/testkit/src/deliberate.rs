@@ -1,0 +1,89 @@
+//! The differences that are meant: rows of `docs/adr/0007-differences-from-kube-apiserver.md`. A row here
+//! recognises one of them in a pair of answers; a difference that no row recognises is to be mended.
+
+use allotment_machinery::json::Value;
+
+use crate::client::Reply;
+use crate::compare::Difference;
+use crate::sequence::Step;
+
+/// One difference that is meant.
+struct Row {
+    why: &'static str,
+    is_it: fn(&Case<'_>) -> bool,
+}
+
+/// Two answers that differ.
+struct Case<'a> {
+    step: &'a Step,
+    theirs: &'a Reply,
+    ours: &'a Reply,
+    differences: &'a [Difference],
+}
+
+impl Case<'_> {
+    fn statuses(&self) -> (u16, u16) {
+        (self.theirs.status, self.ours.status)
+    }
+
+    fn their_message(&self) -> String {
+        let body = self.theirs.json();
+        body.as_ref().and_then(|body| body.get("message")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    fn only_below(&self, path: &str) -> bool {
+        self.differences.iter().all(|difference| difference.path.starts_with(path))
+    }
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        why: "a new definition is served when its create is answered",
+        is_it: |case| {
+            case.step.path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+                && case.statuses() == (201, 201)
+                && case.differences.iter().all(|difference| {
+                    ["$.status", "$.metadata.managedFields"].iter().any(|path| difference.path.starts_with(path))
+                })
+        },
+    },
+    Row {
+        why: "an object too large is the client's to mend: 413",
+        is_it: |case| case.statuses() == (500, 413) && case.their_message().contains("too large"),
+    },
+    Row {
+        why: "a directive that is none is the client's to mend: 400",
+        is_it: |case| case.statuses() == (500, 400) && case.step.method == "PATCH",
+    },
+    Row {
+        why: "a body without a kind is not repeated in the message",
+        is_it: |case| {
+            case.statuses() == (400, 400)
+                && case.their_message().contains("Object 'Kind' is missing in '")
+                && case.only_below("$.message")
+        },
+    },
+    Row {
+        why: "a cause is repeated twice at most",
+        is_it: |case| case.statuses() == (422, 422) && case.only_below("$.details.causes") && same_causes(case),
+    },
+];
+
+/// Why two answers may differ as they do, if they may.
+pub(crate) fn reason(step: &Step, theirs: &Reply, ours: &Reply, differences: &[Difference]) -> Option<&'static str> {
+    let case = Case { step, theirs, ours, differences };
+    ROWS.iter().find(|row| (row.is_it)(&case)).map(|row| row.why)
+}
+
+/// Whether both name the same causes, however often.
+fn same_causes(case: &Case<'_>) -> bool {
+    let causes = |reply: &Reply| {
+        let body = reply.json().unwrap_or_default();
+        let causes = body.at(&["details", "causes"]).and_then(Value::as_array).unwrap_or_default();
+        let mut causes: Vec<String> = causes.iter().map(Value::to_string).collect();
+        causes.sort();
+        causes.dedup();
+        causes
+    };
+    causes(case.theirs) == causes(case.ours)
+}
