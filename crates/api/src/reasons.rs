@@ -3,6 +3,7 @@
 //! Status fields carry them as text, so that an older reader survives a newer writer's reason; code
 //! decides on the enums only.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -230,6 +231,13 @@ spelled! {
     }
 }
 
+impl ConditionType {
+    /// Whether the condition of this type is there, with status True.
+    pub fn is_true(self, conditions: &[Condition]) -> bool {
+        conditions.iter().any(|condition| condition.type_ == self.as_str() && condition.status == "True")
+    }
+}
+
 spelled! {
     /// Reasons of a Cluster's conditions.
     ClusterConditionReason {
@@ -251,6 +259,10 @@ spelled! {
         InUse,
         /// Nobody uses it any more.
         NotInUse,
+        /// Nobody deletes it.
+        NotDeleting,
+        /// Its control plane is not served.
+        NotServed,
         /// It is being deleted.
         Deleting,
     }
@@ -269,5 +281,17 @@ spelled! {
         PackageNotAllowed,
         /// It has not reported yet.
         Starting,
+        /// It is being deleted and waits for its Clusters.
+        Deleting,
+    }
+}
+
+spelled! {
+    /// Reasons of the Events that the platform writes.
+    EventReason {
+        /// What was made inside a Cluster could not be taken away.
+        LeftBehind,
+        /// An object went by force although somebody used it.
+        DeletedByForce,
     }
 }

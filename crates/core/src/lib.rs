@@ -6,5 +6,6 @@
 #![warn(missing_docs)]
 
 pub mod access;
+pub mod providers;
 pub mod requests;
 pub mod write;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use allotment_api::names::access_secret;
 use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{AccessRequest, ClusterRequest};
-use allotment_controllers::frame::conditions;
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{ListParams, ObjectMeta, PostParams};
@@ -112,7 +111,7 @@ async fn main_job(platform: &Platform, steps: &mut Steps) -> Outcome {
     steps.done("asked for a cluster: ClusterRequest team-a/build, purpose mcp");
     let granted = waiting::until(requests, "build", PATIENCE, |request| {
         let status = request.status.clone().unwrap_or_default();
-        let ready = conditions::is_true(&status.conditions, ConditionType::Ready.as_str());
+        let ready = ConditionType::Ready.is_true(&status.conditions);
         match status.status {
             Some(Verdict::Granted) if ready => Look::Done,
             _ => Look::NotYet("            waiting for the ClusterRequest".to_owned()),

@@ -3,7 +3,7 @@
 use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{ClusterRequest, ClusterRequestSpec, KubernetesVersion};
 use allotment_api::traits::TraitEntry;
-use allotment_controllers::frame::{conditions, is_conflict};
+use allotment_controllers::frame::is_conflict;
 use anyhow::anyhow;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
@@ -66,7 +66,7 @@ fn look(request: &ClusterRequest) -> Look {
     }
     match status.status {
         Some(Verdict::Denied) => Look::Done,
-        Some(Verdict::Granted) if conditions::is_true(&status.conditions, ConditionType::Ready.as_str()) => Look::Done,
+        Some(Verdict::Granted) if ConditionType::Ready.is_true(&status.conditions) => Look::Done,
         Some(verdict) => Look::NotYet(format!("{verdict}: {}: {}", status.reason, status.message)),
         None => Look::NotYet("waiting to be decided".to_owned()),
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest};
-use allotment_controllers::frame::conditions;
 use anyhow::anyhow;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -105,7 +104,7 @@ fn build(
             continue;
         }
         let status = cluster.status.clone().unwrap_or_default();
-        let ready = conditions::is_true(&status.conditions, ConditionType::Ready.as_str());
+        let ready = ConditionType::Ready.is_true(&status.conditions);
         roots.push(json!({
             "kind": "Cluster", "name": name, "purposes": cluster.spec.purposes,
             "provider": format!("{}/{}", cluster.spec.cluster_provider_ref.name, cluster.spec.cluster_provider_ref.profile),

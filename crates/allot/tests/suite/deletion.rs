@@ -1,5 +1,6 @@
 //! What is deleted goes in its order, and waits for whoever uses it.
 
+use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams};
@@ -17,7 +18,7 @@ async fn cluster_of(admin: &Client, namespace: &str, request: &str) -> (Api<Clus
 
 fn is_blocked(cluster: &Cluster) -> bool {
     let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "DeletionBlocked" && condition.status == "True")
+    ConditionType::DeletionBlocked.is_true(conditions)
 }
 
 #[tokio::test]

@@ -1,8 +1,7 @@
 //! From a ClusterRequest to a Cluster, over the wire.
 
-use allotment_api::reasons::Verdict;
+use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant};
-use allotment_controllers::frame::conditions::is_true;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
@@ -23,10 +22,9 @@ fn sample() -> serde_json::Value {
 }
 
 pub(crate) fn is_ready(request: &ClusterRequest) -> bool {
-    request
-        .status
-        .as_ref()
-        .is_some_and(|status| status.status == Some(Verdict::Granted) && is_true(&status.conditions, "Ready"))
+    request.status.as_ref().is_some_and(|status| {
+        status.status == Some(Verdict::Granted) && ConditionType::Ready.is_true(&status.conditions)
+    })
 }
 
 #[tokio::test]

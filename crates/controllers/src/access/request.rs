@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessRequest, Cluster, Leftover};
 use allotment_core::access::{
     AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, TargetCluster, decide_access,
@@ -16,7 +17,7 @@ use kube::{Api, Client, ResourceExt};
 use tracing::debug;
 
 use super::{AccessSecret, inside, secret};
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone};
+use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of};
 use crate::providers::{AdminAccess, Directory};
 use crate::world::World;
 
@@ -156,8 +157,9 @@ impl AccessRequests {
         }
     }
 
-    /// Lists what could not be removed in the status of its Cluster, if that is there.
+    /// Lists what could not be removed in an Event, and in the status of its Cluster if that is there.
     async fn leave_behind(&self, request: &AccessRequest, left: &LeftBehind) -> Result<(), ReconcileError> {
+        warn_of(&self.client, &self.seams, request, EventReason::LeftBehind, &left.to_string()).await?;
         let before = self.world.read().clusters.get(&left.cluster.key).cloned();
         let Some(before) = before.filter(|found| found.uid().as_deref() == Some(&left.cluster.uid)) else {
             return Ok(());

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use allotment_api::reasons::EventReason;
 use allotment_api::requests::ClusterRequest;
 use allotment_core::requests::{ClusterPlan, ConfirmAbsent, decide_cluster};
 use allotment_core::write::Write;
 use async_trait::async_trait;
 use kube::{Api, Client, ResourceExt};
 
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
+use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute, warn_of};
 use crate::world::World;
 
 const MANAGER: &str = "allot-clusters";
@@ -69,7 +70,16 @@ impl Reconcile for Lifecycle {
                     }
                     self.write(write).await?
                 }
-                ClusterPlan::Delete(write) | ClusterPlan::RemoveFinalizer(write) => {
+                ClusterPlan::Delete(write) => {
+                    self.write(write).await?;
+                    false
+                }
+                ClusterPlan::RemoveFinalizer { write, told } => {
+                    let cluster = self.world.read().clusters.get(key).cloned();
+                    if let (Some(cluster), Some(told)) = (cluster, told) {
+                        let reason = EventReason::DeletedByForce;
+                        warn_of(&self.client, &self.seams, cluster.as_ref(), reason, told).await?;
+                    }
                     self.write(write).await?;
                     false
                 }

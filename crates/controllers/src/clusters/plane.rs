@@ -1,22 +1,22 @@
-//! A provider's part of a Cluster: make it, say how it does, take it away. For providers of this process.
+//! A provider's part of a Cluster, for providers of this process: carries out what
+//! `allotment_core::providers` decides.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_api::names::CLUSTER_FINALIZER;
-use allotment_api::reasons::{ClusterConditionReason, ConditionType};
-use allotment_api::requests::{Cluster, ClusterPhase, KubernetesVersion};
+use allotment_core::providers::{Answer, PlaneObserved, PlanePlan, decide_plane};
+use allotment_core::write::Write;
 use async_trait::async_trait;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::Client;
 
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, conditions};
-use crate::providers::{Directory, Health, Order, Provider, Removal};
+use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
+use crate::providers::{Directory, Order};
 use crate::world::World;
 
-const WRITER: Writer = Writer::new("allot-planes");
-/// When to ask again for a cluster that is being made or removed by something that does not tell.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+const MANAGER: &str = "allot-planes";
+/// Steps of one pass: a new Cluster takes three. More means that something flaps, and others are let in
+/// between.
+const MOST_STEPS: usize = 8;
 
 /// The controller of the providers' part of Clusters.
 pub(crate) struct Planes {
@@ -32,69 +32,9 @@ impl Planes {
         Planes { client, world, directory, seams }
     }
 
-    fn api(&self, cluster: &Cluster) -> Api<Cluster> {
-        Api::namespaced(self.client.clone(), &cluster.namespace().unwrap_or_default())
-    }
-
-    async fn update(&self, before: &Cluster, after: &Cluster) -> Result<(), ReconcileError> {
-        if let Some(written) = WRITER.update(&self.api(before), before, after).await? {
-            self.world.written(written);
-        }
-        Ok(())
-    }
-
-    /// Takes the cluster away once the platform has let it go, and then the provider's finalizer.
-    async fn remove(&self, cluster: &Cluster, provider: &dyn Provider) -> Result<Next, ReconcileError> {
-        match provider.remove(&Order::of(cluster)).await? {
-            Removal::Going => Ok(Next::After(ASK_AGAIN)),
-            Removal::Gone => {
-                let mut after = cluster.clone();
-                after.finalizers_mut().retain(|finalizer| finalizer != provider.finalizer());
-                self.update(cluster, &after).await?;
-                Ok(Next::Change)
-            }
-        }
-    }
-
-    /// Brings the cluster nearer to what is ordered, and says how it does.
-    async fn serve(&self, cluster: &Cluster, provider: &dyn Provider) -> Result<Next, ReconcileError> {
-        let order = Order::of(cluster);
-        let health = provider.ensure(&order).await?;
-        self.write_status(cluster, &health).await?;
-        let waiting = matches!(health, Health::Progressing { .. }) && !order.going;
-        Ok(if waiting { Next::After(ASK_AGAIN) } else { Next::Change })
-    }
-
-    async fn write_status(&self, cluster: &Cluster, health: &Health) -> Result<(), ReconcileError> {
-        let now = self.seams.now();
-        let mut after = cluster.clone();
-        let generation = cluster.meta().generation;
-        let status = after.status.get_or_insert_default();
-        let (truth, reason, message, phase) = match health {
-            Health::Healthy { .. } => {
-                let message = "the control plane answers".to_owned();
-                ("True", ClusterConditionReason::AllGood.as_str(), message, ClusterPhase::Succeeded)
-            }
-            Health::Progressing { message } => {
-                let reason = ClusterConditionReason::NotReported.as_str();
-                ("False", reason, message.clone(), ClusterPhase::Progressing)
-            }
-            Health::Unhealthy { reason, message } => ("False", *reason, message.clone(), ClusterPhase::Failed),
-        };
-        let type_ = ConditionType::ClusterHealthy.as_str();
-        let desired = conditions::Desired { type_, status: truth, reason, message };
-        conditions::set(&mut status.conditions, desired, generation, now);
-        let going = cluster.meta().deletion_timestamp.is_some();
-        status.phase = Some(if going { ClusterPhase::Deleting } else { phase });
-        if let Health::Healthy { version } = health {
-            status.kubernetes = Some(KubernetesVersion { version: Some(version.clone()) });
-        }
-        if after.status == cluster.status {
-            return Ok(());
-        }
-        after.status.get_or_insert_default().last_reconcile_time = Some(Time(now));
-        if let Some(written) = WRITER.update_status(&self.api(cluster), cluster, &after).await? {
-            self.world.written(written);
+    async fn write(&self, write: &Write) -> Result<(), ReconcileError> {
+        if let Some(written) = execute(&self.client, MANAGER, write).await? {
+            self.world.took(written);
         }
         Ok(())
     }
@@ -107,28 +47,23 @@ impl Reconcile for Planes {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
-        let Some(cluster) = self.world.read().clusters.get(key).cloned() else { return Ok(Next::Change) };
-        let Some(provider) = self.directory.of_cluster(&self.world, &cluster) else { return Ok(Next::Change) };
-        if cluster.meta().deletion_timestamp.is_some() {
-            let has = |name: &str| cluster.finalizers().iter().any(|finalizer| finalizer == name);
-            return match (has(provider.finalizer()), has(CLUSTER_FINALIZER)) {
-                (false, _) => Ok(Next::Change),
-                (true, false) => self.remove(&cluster, provider.as_ref()).await,
-                // Somebody uses it still, and the deletion waits for them.
-                (true, true) => self.serve(&cluster, provider.as_ref()).await,
-            };
-        }
-        let mut current = cluster;
-        if !current.finalizers().iter().any(|finalizer| finalizer == provider.finalizer()) {
-            let mut after = Cluster::clone(&current);
-            after.finalizers_mut().push(provider.finalizer().to_owned());
-            self.update(&current, &after).await?;
-            // What follows is decided on what is there now; a deletion may have come in between.
-            match self.world.read().clusters.get(key).cloned() {
-                Some(now) if now.meta().deletion_timestamp.is_none() => current = now,
-                _ => return Ok(Next::Change),
+        let mut answer = Answer::None;
+        for _ in 0..MOST_STEPS {
+            // Looked up each time: what follows a write is decided on what is there by then.
+            let Some(cluster) = self.world.read().clusters.get(key).cloned() else { return Ok(Next::Change) };
+            let Some(provider) = self.directory.of_cluster(&self.world, &cluster) else { return Ok(Next::Change) };
+            let (finalizer, now) = (provider.finalizer(), self.seams.now());
+            match decide_plane(&PlaneObserved { cluster: &cluster, finalizer, answer: &answer, now }) {
+                PlanePlan::Done { again } => return Ok(again.map_or(Next::Change, Next::After)),
+                PlanePlan::Serve => answer = Answer::Served(provider.ensure(&Order::of(&cluster)).await?),
+                PlanePlan::Remove => answer = Answer::Removed(provider.remove(&Order::of(&cluster)).await?),
+                PlanePlan::AddFinalizer(write) | PlanePlan::WriteStatus(write) => self.write(&write).await?,
+                PlanePlan::RemoveFinalizer(write) => {
+                    self.write(&write).await?;
+                    return Ok(Next::Change);
+                }
             }
         }
-        self.serve(&current, provider.as_ref()).await
+        Ok(Next::After(Duration::from_millis(1)))
     }
 }

@@ -2,7 +2,7 @@
 //! controller, the loop that works it off, and guarded writes. What a controller decides is none of this
 //! module's business.
 
-pub mod conditions;
+mod events;
 mod execute;
 mod mirror;
 mod queue;
@@ -13,6 +13,7 @@ mod worker;
 mod write;
 
 pub use allotment_core::write::ObjectKey;
+pub use events::warn_of;
 pub use execute::{Written, execute};
 pub use mirror::{Change, Mirror};
 pub use queue::Queue;

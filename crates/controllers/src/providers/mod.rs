@@ -7,6 +7,7 @@ mod status;
 use std::fmt::Debug;
 
 use allotment_api::requests::Cluster;
+pub use allotment_core::providers::{Health, Removal};
 use async_trait::async_trait;
 use kube::{Resource, ResourceExt};
 
@@ -39,37 +40,6 @@ impl Order {
             going: cluster.meta().deletion_timestamp.is_some(),
         }
     }
-}
-
-/// How a cluster does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// It answers.
-    Healthy {
-        /// The Kubernetes version that it runs.
-        version: String,
-    },
-    /// It is being made.
-    Progressing {
-        /// What it waits for.
-        message: String,
-    },
-    /// It does not answer.
-    Unhealthy {
-        /// Machine-readable, CamelCase.
-        reason: &'static str,
-        /// For people.
-        message: String,
-    },
-}
-
-/// How far the removal of a cluster is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// Nothing is left of it.
-    Gone,
-    /// Something is left; ask again.
-    Going,
 }
 
 /// How clients reach a cluster.
@@ -115,8 +85,8 @@ pub enum ProviderError {
     #[error("cannot make keys or certificates")]
     Pki(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The runtime refused.
-    #[error("the runtime of control planes refused: {0}")]
-    Runtime(String),
+    #[error("the runtime of control planes refused")]
+    Runtime(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// There is nothing of that Cluster.
     #[error("there is no control plane for Cluster {namespace}/{name}")]
     Absent {

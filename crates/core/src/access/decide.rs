@@ -202,7 +202,9 @@ fn revoke(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Option
     let cluster = lives_in?;
     if unreachable {
         let not_after = request.status.as_ref().and_then(|status| status.access.as_ref()?.not_after.clone());
-        let left = LeftBehind { cluster, not_after: not_after.map(|time| time.0) };
+        let uid = request.metadata.uid.as_deref().unwrap_or_default();
+        let service_account = inside::service_account(uid);
+        let left = LeftBehind { cluster, service_account, not_after: not_after.map(|time| time.0) };
         return Some(AccessPlan::LeaveBehind { left, write: forgotten() });
     }
     Some(AccessPlan::Forget(forgotten()))

@@ -1,6 +1,7 @@
 //! What is observed of an AccessRequest and its Cluster, and what is to be done next.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use allotment_api::requests::AccessRequest;
 use k8s_openapi::jiff::Timestamp;
@@ -99,8 +100,22 @@ pub enum Change {
 pub struct LeftBehind {
     /// The Cluster.
     pub cluster: TargetCluster,
+    /// The ServiceAccount in it; its roles and bindings have its name.
+    pub service_account: ObjectKey,
     /// When its last token ends, where known.
     pub not_after: Option<Timestamp>,
+}
+
+impl fmt::Display for LeftBehind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LeftBehind { cluster, service_account, not_after } = self;
+        write!(f, "ServiceAccount {service_account}, its roles and bindings may remain in Cluster {}", cluster.key)?;
+        match not_after {
+            Some(end) => write!(f, ", its last token until {end}")?,
+            None => f.write_str(", its token until it expires")?,
+        }
+        f.write_str("; they are removed when the Cluster can be reached")
+    }
 }
 
 /// The next thing to do for one AccessRequest.

@@ -92,7 +92,10 @@ fn decide_deletion(snapshot: &Snapshot, cluster: &Cluster, users: &BTreeSet<Stri
     if (users.is_empty() || is_forced(&cluster.metadata))
         && let Some(write) = remove_finalizer(Kind::Cluster, &cluster.metadata, names::CLUSTER_FINALIZER)
     {
-        return ClusterPlan::RemoveFinalizer(write);
+        let told = (!users.is_empty()).then(|| {
+            format!("deleted by force: {} lost it; credentials may work until it is gone", named(users.iter().cloned()))
+        });
+        return ClusterPlan::RemoveFinalizer { write, told };
     }
     write_status(snapshot, cluster, users, now, None)
 }
@@ -219,22 +222,28 @@ fn withdrawn(snapshot: &Snapshot, cluster: &Cluster) -> Said {
 }
 
 fn deletion_blocked(cluster: &Cluster, users: &BTreeSet<String>) -> Said {
-    let blocked = cluster.metadata.deletion_timestamp.is_some() && !users.is_empty();
-    if !blocked {
-        let reason = ClusterConditionReason::NotInUse.as_str();
-        return Said::new(
-            ConditionType::DeletionBlocked,
-            false,
-            reason,
-            "nothing keeps the Cluster from being deleted",
-        );
+    let said = |status, reason: ClusterConditionReason, message: String| {
+        Said::new(ConditionType::DeletionBlocked, status, reason.as_str(), message)
+    };
+    if cluster.metadata.deletion_timestamp.is_none() {
+        return said(false, ClusterConditionReason::NotDeleting, "the Cluster is not being deleted".to_owned());
     }
-    let named: Vec<&str> = users.iter().take(MOST_NAMED).map(String::as_str).collect();
-    let mut message = format!("in use by {}", named.join(", "));
-    if users.len() > MOST_NAMED {
-        message.push_str(&format!(" and {} more", users.len() - MOST_NAMED));
+    if users.is_empty() {
+        let message = "nothing keeps the Cluster from being deleted".to_owned();
+        return said(false, ClusterConditionReason::NotInUse, message);
     }
-    Said::new(ConditionType::DeletionBlocked, true, ClusterConditionReason::InUse.as_str(), message)
+    said(true, ClusterConditionReason::InUse, format!("in use by {}", named(users.iter().cloned())))
+}
+
+/// Ten of them by name, then a count.
+pub(crate) fn named(all: impl Iterator<Item = String>) -> String {
+    let mut all = all;
+    let mut text = all.by_ref().take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+    let more = all.count();
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
 }
 
 fn ready(cluster: &Cluster, old: &ClusterStatus) -> Said {

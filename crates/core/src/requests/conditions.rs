@@ -13,7 +13,7 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
 /// Whether a Cluster has a condition, with status True.
 pub(crate) fn is_true(cluster: &Cluster, kind: ConditionType) -> bool {
     let conditions = cluster.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    find(conditions, kind).is_some_and(|condition| condition.status == "True")
+    kind.is_true(conditions)
 }
 
 /// What a condition is to say.

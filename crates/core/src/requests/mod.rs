@@ -42,6 +42,7 @@ pub use snapshot::{
 };
 pub use versions::{Chosen, Offer, Version};
 
+pub(crate) use cluster::named;
 pub(crate) use conditions::whole_seconds;
 pub(crate) use request::{add_finalizer, annotate, ceilings, has_finalizer, is_forced, remove_finalizer, to_value};
 

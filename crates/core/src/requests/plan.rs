@@ -114,7 +114,12 @@ pub enum ClusterPlan {
     /// Delete the Cluster that nobody uses.
     Delete(Write),
     /// Let the Cluster go: nobody uses it, or it is deleted by force.
-    RemoveFinalizer(Write),
+    RemoveFinalizer {
+        /// The write.
+        write: Write,
+        /// What an Event says first: who loses the Cluster.
+        told: Option<String>,
+    },
     /// Say in the status what was found.
     WriteStatus(Write),
 }
@@ -131,7 +136,7 @@ impl ClusterPlan {
             | ClusterPlan::MarkUsed(write)
             | ClusterPlan::MarkDraining(write)
             | ClusterPlan::Delete(write)
-            | ClusterPlan::RemoveFinalizer(write)
+            | ClusterPlan::RemoveFinalizer { write, .. }
             | ClusterPlan::WriteStatus(write) => Some(write),
         }
     }

@@ -16,6 +16,7 @@ mod tenants;
 
 use std::sync::Arc;
 
+use allotment_api::reasons::ClusterConditionReason;
 use allotment_pki::KeySource;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Preconditions};
@@ -55,7 +56,7 @@ impl LogicalRuntime {
             }
             None => self.record(order).await?,
         };
-        self.tenants.ensure(&tenant).await.map_err(|error| ProviderError::Runtime(error.message))?;
+        self.tenants.ensure(&tenant).await.map_err(|error| ProviderError::Runtime(Box::new(error)))?;
         Ok(Health::Healthy { version: tenant.version })
     }
 
@@ -68,7 +69,10 @@ impl LogicalRuntime {
         if self.tenants.is_served(&tenant.id) {
             return Ok(Health::Healthy { version: tenant.version });
         }
-        Ok(Health::Unhealthy { reason: "NotServed", message: "the control plane is not served".to_owned() })
+        Ok(Health::Unhealthy {
+            reason: ClusterConditionReason::NotServed,
+            message: "the control plane is not served".to_owned(),
+        })
     }
 
     /// Takes the plane of that Cluster away: what it serves, its keys, its record, in this order.
@@ -76,7 +80,7 @@ impl LogicalRuntime {
         let name = record_name(&order.uid);
         let Some(secret) = self.secrets.get_opt(&name).await? else { return Ok(Removal::Gone) };
         let tenant = from_secret(&secret, order)?;
-        self.tenants.remove(&tenant.id).await.map_err(|error| ProviderError::Runtime(error.message))?;
+        self.tenants.remove(&tenant.id).await.map_err(|error| ProviderError::Runtime(Box::new(error)))?;
         let this_one = Preconditions { uid: secret.uid(), resource_version: None };
         let params = DeleteParams::default().preconditions(this_one);
         match self.secrets.delete(&name, &params).await {

@@ -1,0 +1,12 @@
+//! ClusterProviders, and their part of Clusters: what is written about them, and when a provider makes,
+//! serves and removes a cluster.
+//!
+//! # Flow
+//! [`decide_provider`] gives the next write for a ClusterProvider. [`decide_plane`] gives the next step for
+//! a Cluster: a write, or something to ask of the provider, whose answer then goes in with what is observed.
+
+mod plane;
+mod provider;
+
+pub use plane::{Answer, Health, PlaneObserved, PlanePlan, Removal, decide_plane};
+pub use provider::{Package, ProviderObserved, ProviderPlan, decide_provider};
