@@ -1,6 +1,7 @@
 //! What Kubernetes objects are, pure: values, field paths and errors, names, selectors, quantities,
-//! versions, patches, structural schemas, the algebra of RBAC rules. No I/O, no clock, no kinds of ours.
+//! versions, patches, server-side apply, structural schemas, the algebra of RBAC rules. No I/O, no clock, no kinds of ours.
 
+pub mod apply;
 pub mod duration;
 pub mod field;
 pub mod json;

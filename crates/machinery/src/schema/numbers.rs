@@ -18,7 +18,7 @@ pub(super) fn normalise(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if number.as_i64().is_none() || number.as_str() == "-0" {
-                *number = canonical(number);
+                *number = canonical_number(number);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(normalise),
@@ -27,7 +27,8 @@ pub(super) fn normalise(value: &mut Value) {
     }
 }
 
-fn canonical(number: &Number) -> Number {
+/// A number that is no 64-bit integer, as Go writes the float that it decodes it into.
+pub fn canonical_number(number: &Number) -> Number {
     let value = number.as_f64();
     if value == 0.0 {
         // Floats have a negative zero, integers have not; it would not stay one when read again.
