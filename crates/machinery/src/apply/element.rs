@@ -78,9 +78,10 @@ impl PathElement {
                 Value::Object(map) => Ok(PathElement::key(map.into_iter().map(|(k, v)| (k.into(), v)).collect())),
                 other => Err(malformed(format!("a key is an object, not a {}", other.type_name()))),
             },
-            b'i' => {
-                rest.parse().map(PathElement::Index).map_err(|_| malformed(format!("{rest:?} is no position in a list")))
-            }
+            b'i' => rest
+                .parse()
+                .map(PathElement::Index)
+                .map_err(|_| malformed(format!("{rest:?} is no position in a list"))),
             _ => Err(ElementError::UnknownKind),
         }
     }
@@ -215,8 +216,25 @@ mod tests {
     #[test]
     fn members_come_before_keys_before_values_before_positions() {
         let texts = [
-            "f:a", "f:b", r#"k:{"a":1}"#, r#"k:{"a":1,"b":1}"#, r#"k:{"a":2}"#, r#"k:{"a":10}"#, r#"k:{"a":"1"}"#,
-            r#"k:{"b":1}"#, "v:1", "v:1.5", "v:2", r#"v:"a""#, "v:false", "v:true", "v:[]", "v:{}", "v:null", "i:0", "i:1",
+            "f:a",
+            "f:b",
+            r#"k:{"a":1}"#,
+            r#"k:{"a":1,"b":1}"#,
+            r#"k:{"a":2}"#,
+            r#"k:{"a":10}"#,
+            r#"k:{"a":"1"}"#,
+            r#"k:{"b":1}"#,
+            "v:1",
+            "v:1.5",
+            "v:2",
+            r#"v:"a""#,
+            "v:false",
+            "v:true",
+            "v:[]",
+            "v:{}",
+            "v:null",
+            "i:0",
+            "i:1",
         ];
         let elements: Vec<PathElement> = texts.iter().map(|text| PathElement::parse(text).expect(text)).collect();
         for pair in elements.windows(2) {

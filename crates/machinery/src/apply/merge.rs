@@ -81,8 +81,7 @@ fn items(list: &ListAtom<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> {
     for item in &live {
         live_by_step.entry(&item.step).and_modify(|value| *value = None).or_insert(Some(item.value));
     }
-    let applied_by_step: BTreeMap<&PathElement, &Value> =
-        applied.iter().map(|item| (&item.step, item.value)).collect();
+    let applied_by_step: BTreeMap<&PathElement, &Value> = applied.iter().map(|item| (&item.step, item.value)).collect();
     let null = Value::Null;
     let merged = |item: &Item<'_>| {
         let live = live_by_step.get(&item.step).map(|value| value.unwrap_or(&null));

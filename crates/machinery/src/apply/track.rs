@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use super::compare::Comparison;
 use super::found::fields_of;
 use super::managers::{Managed, ManagerId, Managers};
 use super::scalar;
@@ -12,7 +13,6 @@ use super::set::FieldSet;
 use super::types::TypeRef;
 use super::update::{Conflict, Conflicts, UpdateError, Updater, Versions};
 use super::validate::{Duplicates, validate};
-use super::compare::Comparison;
 use crate::json::{self, Map, Value};
 use crate::object::{metadata_mut, metadata_str};
 

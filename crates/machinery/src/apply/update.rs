@@ -221,10 +221,12 @@ impl<'a> Updater<'a> {
             };
             if !force {
                 let taken = managed.fields.intersection(&change.set);
-                conflicts.extend(taken.paths().into_iter().map(|path| Conflict {
-                    manager: id.clone(),
-                    path: path.into_iter().cloned().collect(),
-                }));
+                conflicts.extend(
+                    taken
+                        .paths()
+                        .into_iter()
+                        .map(|path| Conflict { manager: id.clone(), path: path.into_iter().cloned().collect() }),
+                );
             }
             managed.fields = managed.fields.difference(&change.set).difference(&change.removed);
             !managed.fields.is_empty()
@@ -305,9 +307,7 @@ impl<'a> Updater<'a> {
             };
             let Some(ty) = self.versions.type_of(version) else { continue };
             let there = fields_of(&merged.object, ty).with_declared_members(ty);
-            let kept = fields_of(&pruned.object, ty)
-                .with_declared_members(ty)
-                .union(&owned.with_declared_members(ty));
+            let kept = fields_of(&pruned.object, ty).with_declared_members(ty).union(&owned.with_declared_members(ty));
             let object = remove(&merged.object, &there.difference(&kept), ty);
             pruned = Versioned { object: Cow::Owned(object), version: merged.version.clone() };
         }
