@@ -1,6 +1,7 @@
 //! The API as its clients see it, in one process on a store in memory: what recorded conversations do not
 //! hold. Single rules are tested where they are written.
 
+mod openapi;
 mod world;
 
 use std::io::Read as _;

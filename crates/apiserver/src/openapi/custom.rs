@@ -120,7 +120,7 @@ fn simplify(node: &mut Map) {
         .filter(|(_, property)| property.get("nullable") == Some(&Value::Bool(true)))
         .map(|(name, _)| name.to_owned())
         .collect();
-    for name in JUNCTORS {
+    for name in JUNCTORS.into_iter().chain(["default"]) {
         node.remove(name);
     }
     if flag(node, "nullable") {
@@ -180,8 +180,10 @@ mod tests {
 
     #[test]
     fn plain_rules_stand_in_both_forms() {
-        let text = r#"{"type":"string","default":"x","maxLength":5,"description":"A."}"#;
+        let text = r#"{"type":"string","maxLength":5,"description":"A."}"#;
         check(text, text, text);
+        let text = r#"{"type":"string","default":"x"}"#;
+        check(text, text, r#"{"type":"string"}"#);
         check(r#"{"type":"string","nullable":false,"description":""}"#, r#"{"type":"string"}"#, r#"{"type":"string"}"#);
         let list = r#"{"type":"array","items":{"type":"object"},"x-kubernetes-list-type":"atomic"}"#;
         check(list, list, list);

@@ -1,7 +1,9 @@
 //! Which paths a kind has and what each operation on them takes and answers, for both forms of OpenAPI.
 
 use super::names::{self, META};
-use super::parameters::{DELETE, DELETE_COLLECTION, LIST, NAME, NAMESPACE, PATCH, PRETTY, Parameter, WRITE};
+use super::parameters::{
+    DELETE, DELETE_COLLECTION, LIST, NAME, NAMESPACE, PATCH, PRETTY, Parameter, RESOURCE_VERSION, WRITE,
+};
 use crate::registry::{Kind, Version};
 
 /// A path with its operations.
@@ -55,6 +57,8 @@ pub(super) struct Operation {
     pub(super) answer: Option<String>,
     /// Whether it may be a watch.
     pub(super) watches: bool,
+    /// Whether it is about a custom kind.
+    pub(super) custom: bool,
     /// What the answer is written in, where that is one thing only.
     pub(super) media: Option<&'static str>,
 }
@@ -83,6 +87,7 @@ pub(super) fn discovery(
         body: None,
         answers: OK,
         media,
+        custom: false,
         answer,
         watches: false,
     };
@@ -109,6 +114,11 @@ struct Plan<'a> {
 impl Plan<'_> {
     fn verbs(&self, verb: &str) -> bool {
         self.of.version.verbs.contains(&verb)
+    }
+
+    /// Whether the media types of watches are told of; kube-apiserver does so for built-in kinds alone.
+    fn watches(&self) -> bool {
+        self.verbs("watch") && !self.of.kind.custom
     }
 
     fn subject(&self) -> Subject {
@@ -148,6 +158,7 @@ impl Plan<'_> {
             answer: Some(self.of.object.clone()),
             watches: false,
             media: None,
+            custom: self.of.kind.custom,
         }
     }
 
@@ -168,7 +179,9 @@ impl Plan<'_> {
         if get {
             let operation = self.operation("get", "read", "get", &rest);
             let text = format!("Read {one}{what}.");
-            all.push(Operation { parameters: at(&[]), ..common(operation, text, "get") });
+            // kube-apiserver tells of it for custom kinds alone.
+            let own = if self.of.kind.custom { &[RESOURCE_VERSION][..] } else { &[] };
+            all.push(Operation { parameters: at(own), ..common(operation, text, "get") });
         }
         if put {
             all.push(Operation {
@@ -199,7 +212,7 @@ impl Plan<'_> {
                 description: format!("List or watch objects of kind {kind}."),
                 parameters: at(LIST),
                 answer: Some(self.of.list.clone()),
-                watches: self.verbs("watch"),
+                watches: self.watches(),
                 ..self.operation("get", "list", "list", "")
             });
         }
@@ -213,10 +226,12 @@ impl Plan<'_> {
             });
         }
         if self.verbs("deletecollection") {
+            let options = RequestBody::Options(format!("{META}.DeleteOptions"));
+            let custom = self.of.kind.custom;
             all.push(Operation {
                 description: format!("Delete objects of kind {kind}."),
-                parameters: at(DELETE_COLLECTION),
-                body: Some(RequestBody::Options(format!("{META}.DeleteOptions"))),
+                parameters: at(if custom { LIST } else { DELETE_COLLECTION }),
+                body: (!custom).then_some(options),
                 answer: Some(format!("{META}.Status")),
                 ..self.operation("delete", "delete", "deletecollection", "")
             });
@@ -249,7 +264,7 @@ impl Plan<'_> {
             description: format!("List or watch objects of kind {kind} in all namespaces."),
             parameters: self.parameters(LIST, false, false),
             answer: Some(self.of.list.clone()),
-            watches: self.verbs("watch"),
+            watches: self.watches(),
             ..self.operation("get", "list", "list", "")
         }
     }
@@ -262,7 +277,11 @@ impl Plan<'_> {
             all.push(("status", self.object_operations("status", &self.of.object, &self.subject(), all_verbs)));
         }
         if subresources.scale.is_some() {
-            let about = Subject { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into() };
+            let about = if self.of.kind.custom {
+                self.subject()
+            } else {
+                Subject { group: "autoscaling".into(), version: "v1".into(), kind: "Scale".into() }
+            };
             let schema = names::of_message("autoscaling/v1.Scale");
             all.push(("scale", self.object_operations("scale", &schema, &about, all_verbs)));
         }

@@ -44,7 +44,8 @@ const LIMIT: Parameter = query("limit", "integer", "The most objects of one page
 const ORPHAN: Parameter = query("orphanDependents", "boolean", "The old form of propagationPolicy=Orphan.");
 const PROPAGATION: Parameter =
     query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground.");
-const RESOURCE_VERSION: Parameter = query(
+/// Of which state an object or a list is wanted.
+pub(super) const RESOURCE_VERSION: Parameter = query(
     "resourceVersion",
     "string",
     "Which state is wanted, as resourceVersionMatch says; of a watch, where it begins.",

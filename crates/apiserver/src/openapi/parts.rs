@@ -239,7 +239,9 @@ impl<'a> Parts<'a> {
         element.insert("$ref", self.form.reference(object));
         let mut metadata = Map::new();
         metadata.insert("$ref", self.form.reference(&format!("{META}.ListMeta")));
-        metadata.insert("description", "Which state the list is of, and how to go on where it is not all.");
+        if let Some(text) = builtin::describe("meta/v1.ListMeta", "") {
+            metadata.insert("description", text);
+        }
         if !kind.custom && self.form == Form::Three {
             element.insert("default", Map::new());
             metadata.insert("default", Map::new());

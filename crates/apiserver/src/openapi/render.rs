@@ -65,7 +65,7 @@ fn render(form: Form, operation: &Operation, shared: &[Parameter]) -> Value {
             let texts = |texts: &[&str]| texts.iter().map(|text| Value::from(*text)).collect::<Vec<_>>();
             let consumes = match &operation.body {
                 Some(RequestBody::Patch { strategic }) => patches(*strategic),
-                _ if operation.about.is_some() => &["*/*"],
+                _ if operation.about.is_some() => body_media(operation),
                 _ if operation.media.is_some() => &[],
                 _ => media,
             };
@@ -80,7 +80,7 @@ fn render(form: Form, operation: &Operation, shared: &[Parameter]) -> Value {
         }
         Form::Three => {
             if let Some(body) = &operation.body {
-                out.insert("requestBody", request_body(body));
+                out.insert("requestBody", request_body(body, body_media(operation)));
             }
         }
     }
@@ -89,6 +89,11 @@ fn render(form: Form, operation: &Operation, shared: &[Parameter]) -> Value {
     }
     out.insert("responses", responses(form, operation, media));
     Value::Object(out)
+}
+
+/// What bodies other than patches are written in.
+fn body_media(operation: &Operation) -> &'static [&'static str] {
+    if operation.custom { MEDIA } else { &["*/*"] }
 }
 
 fn patches(strategic: bool) -> &'static [&'static str] {
@@ -111,11 +116,11 @@ fn body_parameter(body: &RequestBody) -> Value {
     Value::Object(out)
 }
 
-fn request_body(body: &RequestBody) -> Value {
+fn request_body(body: &RequestBody, media: &'static [&'static str]) -> Value {
     let (schema, required) = schema_of(body);
-    let media: &[&str] = match body {
+    let media = match body {
         RequestBody::Patch { strategic } => patches(*strategic),
-        RequestBody::Object(_) | RequestBody::Options(_) => &["*/*"],
+        RequestBody::Object(_) | RequestBody::Options(_) => media,
     };
     let mut out = Map::new();
     out.insert("content", content(media, &reference(Form::Three, &schema)));
