@@ -7,6 +7,9 @@ use crate::review::{Denial, Operation, Request};
 
 /// Fields of a Cluster's spec that the platform writes.
 const CLUSTER_FIELDS: [&str; 4] = ["tenants", "deletionPolicy", "idleGrace", "ceilings"];
+/// What decides who shares a Cluster, under which ceilings, and what it runs. Who may edit Clusters of a
+/// namespace could otherwise open one to others, or shed a ceiling, once the platform relies on it.
+const PLACEMENT_FIELDS: [&str; 5] = ["clusterProviderRef", "clusterConfigRef", "kubernetes", "purposes", "dedicated"];
 
 /// Refuses what a caller who is not the platform may not write.
 pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
@@ -18,11 +21,14 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
         return forbidden("ClusterRequestGrant".to_owned());
     }
     let (new, old) = (request.object, request.old_object);
-    if request.kind == "Cluster"
-        && let Some(field) =
-            CLUSTER_FIELDS.iter().find(|field| absent(&new["spec"][**field]) != absent(&old["spec"][**field]))
-    {
-        return forbidden(format!("spec.{field}"));
+    if request.kind == "Cluster" {
+        let changed = |field: &&&str| absent(&new["spec"][**field]) != absent(&old["spec"][**field]);
+        if let Some(field) = CLUSTER_FIELDS.iter().find(changed) {
+            return forbidden(format!("spec.{field}"));
+        }
+        if let Some(field) = PLACEMENT_FIELDS.iter().filter(|_| is_relied_on(old)).find(changed) {
+            return forbidden(format!("spec.{field} of a Cluster that the platform made or has placed requests on"));
+        }
     }
     for place in ["annotations", "labels"] {
         let (have, had) = (&new["metadata"][place], &old["metadata"][place]);
@@ -40,6 +46,11 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
         return forbidden(format!("metadata.finalizers of {}", names::GROUP));
     }
     Ok(())
+}
+
+/// Whether the platform made a Cluster, or placed a request on one that was written by hand.
+fn is_relied_on(cluster: &Value) -> bool {
+    ["deletionPolicy", "tenants"].iter().any(|field| absent(&cluster["spec"][*field]).is_some())
 }
 
 /// An empty list is the same as none.

@@ -27,7 +27,15 @@ pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Sna
     }
     match request.kind {
         "ClusterProvider" => with(object, found, provider),
-        "Cluster" => with(object, found, cluster),
+        "Cluster" => {
+            let (new, old) = (&object["spec"]["clusterProviderRef"], &request.old_object["spec"]["clusterProviderRef"]);
+            // The provider of before would not hear that the Cluster goes, and keep what it made.
+            if request.operation == Operation::Update && new != old {
+                let path = spec().child("clusterProviderRef");
+                found.errors.push(FieldError::forbidden(&path, "never changes; make another Cluster"));
+            }
+            with(object, found, cluster);
+        }
         "Purpose" => with(object, found, |spec, found| purpose(spec, snapshot, found)),
         "ClusterRequest" => with(object, found, |spec, found| cluster_request(request, object, spec, snapshot, found)),
         "ClusterRequestGrant" if request.operation == Operation::Update => {

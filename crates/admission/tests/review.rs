@@ -352,6 +352,46 @@ fn what_is_the_platforms_is_written_by_the_platform_only() {
 }
 
 #[test]
+fn where_a_cluster_stands_is_not_changed_by_others_once_the_platform_relies_on_it() {
+    let spec = json!({"clusterProviderRef": {"name": "p", "profile": "q"}, "purposes": ["w"], "dedicated": true,
+        "kubernetes": {"version": "1.30"}});
+    let by_hand = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
+    let mut made = by_hand.clone();
+    made["spec"]["deletionPolicy"] = json!("WhenIdle");
+    let mut taken = by_hand.clone();
+    taken["spec"]["tenants"] = json!([{"requestUID": "u", "namespace": "n", "name": "r", "prefix": ""}]);
+    for (field, value) in [
+        ("dedicated", json!(false)),
+        ("purposes", json!(["w", "v"])),
+        ("purposes", json!([])),
+        ("kubernetes", json!({"version": "1.31"})),
+        ("clusterConfigRef", json!({"apiGroup": "a.b", "kind": "C", "name": "d"})),
+        ("clusterProviderRef", json!({"name": "p", "profile": "other"})),
+    ] {
+        for (old, by, allowed) in
+            [(&made, "alice", false), (&taken, "alice", false), (&taken, "allotment", field != "clusterProviderRef")]
+        {
+            let mut new = old.clone();
+            new["spec"][field] = value.clone();
+            let write = Write { by, new, old: old.clone(), ..Write::create("Cluster", json!({})) };
+            let refused = write.review(None).is_err();
+            assert_eq!(refused, !allowed, "{by} changes {field} of {old}");
+        }
+        let mut new = by_hand.clone();
+        new["spec"][field] = value;
+        let write = Write { new, old: by_hand.clone(), ..Write::create("Cluster", json!({})) };
+        let refused = match write.review(None) {
+            Ok(_) => None,
+            Err(Denial::Invalid(errors)) => Some(errors.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            Err(other) => panic!("{field}: {other:?}"),
+        };
+        let expect = (field == "clusterProviderRef")
+            .then(|| vec!["spec.clusterProviderRef: Forbidden: never changes; make another Cluster".to_owned()]);
+        assert_eq!(refused, expect, "{field}");
+    }
+}
+
+#[test]
 fn a_grant_is_never_changed_not_even_by_the_platform() {
     let grant = |prefix: &str| json!({"metadata": {"name": "x"}, "spec": {"prefix": prefix}});
     let write =

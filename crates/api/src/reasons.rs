@@ -98,6 +98,10 @@ impl RequestReason {
 spelled! {
     /// Why a candidate, a profile or a Cluster, does not serve a ClusterRequest.
     FindingReason {
+        /// There is no Purpose of this name.
+        UnknownPurpose,
+        /// The Purpose is not for requests of this namespace.
+        NamespaceNotAllowed,
         /// The provider is not ready.
         NoReadyProvider,
         /// A required trait is absent, or one that must be absent is present.

@@ -183,6 +183,13 @@ fn decide_placement(
         }
         Placement::New { provider, profile, version } => {
             let namespace = match &asked.namespace {
+                Some(namespace) if !snapshot.namespaces.contains_key(namespace) => {
+                    let message = format!(
+                        "a new Cluster would go to namespace {namespace:?}, as its Purpose says, and there is none; \
+                         make the namespace or change spec.namespace of the Purpose"
+                    );
+                    return status_plan(request, &Outcome::Waiting { message }, now);
+                }
                 Some(namespace) => namespace.clone(),
                 None if asked.dedicated => key.namespace.clone(),
                 None => names::CLUSTERS_NAMESPACE.to_owned(),

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, FindingReason, RequestReason};
-use allotment_api::requests::{Cluster, ClusterRequest, Finding, Strategy};
+use allotment_api::requests::{Cluster, ClusterRequest, Finding, PurposeSpec, Strategy};
 use k8s_openapi::jiff::Timestamp;
 
 use super::aggregate::{Aggregated, Contradiction, Demand, aggregate};
 use super::conditions::is_true;
 use super::findings::{Findings, Unmet};
-use super::snapshot::{ProfileEntry, Shape, Snapshot, annotation, is_provisioned, running_version};
+use super::snapshot::{ProfileEntry, Shape, Snapshot, annotation, is_provisioned, once_dedicated, running_version};
 use super::versions::{Chosen, Version};
 use crate::write::ObjectKey;
 
@@ -53,23 +53,42 @@ impl Refusal {
     fn plain(reason: RequestReason, message: String) -> Self {
         Refusal { reason, message, findings: Vec::new(), findings_omitted: 0 }
     }
+
+    /// A refusal before any candidate was looked at: these Purposes stand in the way.
+    fn of_purposes(finding: FindingReason, reason: RequestReason, message: String, purposes: &[&str]) -> Self {
+        let mut findings = Findings::default();
+        findings.add("", "", "", purposes.iter().map(|name| (finding, (*name).to_owned())).collect());
+        let (findings, findings_omitted) = findings.bounded();
+        Refusal { reason, message, findings, findings_omitted }
+    }
 }
+
+/// Most names that a message lists of what could have been asked for.
+const MOST_NAMED: usize = 8;
 
 impl Snapshot {
     /// The request together with its Purposes, or why it cannot be.
     pub fn resolve(&self, request: &ClusterRequest) -> Result<Aggregated, Refusal> {
         let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
-        let mut purposes = Vec::new();
-        for name in &request.spec.purposes {
-            let Some(purpose) = self.purpose(name) else {
-                let message = format!("there is no Purpose {name:?}");
-                return Err(Refusal::plain(RequestReason::UnknownPurpose, message));
-            };
-            if !self.namespace_allowed(namespace, purpose) {
-                let message = format!("Purpose {name:?} does not allow namespace {namespace:?}");
-                return Err(Refusal::plain(RequestReason::NamespaceNotAllowed, message));
-            }
-            purposes.push((name.as_str(), purpose));
+        let named = || request.spec.purposes.iter().map(|name| (name.as_str(), self.purpose(name)));
+        let unknown: Vec<&str> = named().filter(|(_, purpose)| purpose.is_none()).map(|(name, _)| name).collect();
+        if !unknown.is_empty() {
+            let message = format!("there is no Purpose {}{}", quoted(&unknown), self.known_purposes());
+            return Err(Refusal::of_purposes(
+                FindingReason::UnknownPurpose,
+                RequestReason::UnknownPurpose,
+                message,
+                &unknown,
+            ));
+        }
+        let purposes: Vec<(&str, &PurposeSpec)> =
+            named().filter_map(|(name, purpose)| purpose.map(|purpose| (name, purpose))).collect();
+        let closed = purposes.iter().filter(|(_, purpose)| !self.namespace_allowed(namespace, purpose));
+        let closed: Vec<&str> = closed.map(|(name, _)| *name).collect();
+        if !closed.is_empty() {
+            let message = format!("Purpose {} does not allow namespace {namespace:?}", quoted(&closed));
+            let reason = RequestReason::NamespaceNotAllowed;
+            return Err(Refusal::of_purposes(FindingReason::NamespaceNotAllowed, reason, message, &closed));
         }
         aggregate(&request.spec, &purposes, &self.equivalences).map_err(|contradiction| match contradiction {
             Contradiction::Conflicting { first, second } => {
@@ -261,7 +280,7 @@ impl Snapshot {
         let missing = purposes.iter().filter(|purpose| !spec.purposes.contains(purpose));
         unmet.extend(missing.map(|purpose| (FindingReason::PurposesNotCovered, purpose.clone())));
         let wrong_size = asked.dedicated && purposes.len() != spec.purposes.len();
-        let own = spec.dedicated == Some(true);
+        let own = spec.dedicated == Some(true) || once_dedicated(cluster);
         if own != asked.dedicated || (own && !spec.tenants.is_empty()) || wrong_size {
             unmet.push((FindingReason::Dedicated, String::new()));
         } else if !own && !self.has_room(cluster) {
@@ -274,6 +293,30 @@ impl Snapshot {
             unmet.push((FindingReason::VersionNotOffered, asked.version_text.clone()));
         }
         unmet
+    }
+
+    /// What Purposes there are, as the rest of a sentence.
+    fn known_purposes(&self) -> String {
+        let names: Vec<&str> = self.purposes.keys().map(String::as_str).collect();
+        match names.len() {
+            0 => "; there is none at all yet".to_owned(),
+            count if count > MOST_NAMED => format!("; there are {} and more", quoted(&names[..MOST_NAMED])),
+            1 => format!("; there is {}", quoted(&names)),
+            _ => format!("; there are {}", quoted(&names)),
+        }
+    }
+
+    /// What versions the profiles offer that lack nothing else, as the rest of a sentence.
+    fn offered_versions(&self, asked: &Aggregated) -> String {
+        let profiles = self.profiles.values().flat_map(std::collections::BTreeMap::values);
+        let fitting = profiles.filter(|profile| profile.ready && unmet_traits(profile, asked).is_empty());
+        let versions: BTreeSet<_> = fitting.flat_map(|profile| profile.offer.current()).map(Reverse).collect();
+        let texts: Vec<&str> = versions.iter().take(MOST_NAMED).map(|Reverse((_, text))| *text).collect();
+        match texts.len() {
+            0 => String::new(),
+            count if count < versions.len() => format!("; offered are {} and older ones", texts.join(", ")),
+            _ => format!("; offered: {}", texts.join(", ")),
+        }
     }
 
     /// The reason of the profile that got furthest, and words for it.
@@ -303,7 +346,7 @@ impl Snapshot {
                 } else {
                     format!("version {:?}", asked.version_text)
                 };
-                format!("no profile with the traits required offers {version}")
+                format!("no profile with the traits required offers {version}{}", self.offered_versions(asked))
             }
             RequestReason::OnlyDeprecatedVersions => match asked.version_text.as_str() {
                 "" => "every version offered is deprecated; ask for one in full".to_owned(),
@@ -341,6 +384,11 @@ impl Snapshot {
         let (findings, findings_omitted) = findings.bounded();
         Refusal { reason, message, findings, findings_omitted }
     }
+}
+
+/// Names in quotes, in a row.
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
 /// How well a candidate fits; the least is the best. What follows it, tenants or version and then the

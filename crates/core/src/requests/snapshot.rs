@@ -267,6 +267,12 @@ pub fn live_tenants(cluster: &Cluster) -> usize {
     cluster.spec.tenants.iter().filter(|tenant| !tenant.released).count()
 }
 
+/// Whether a Cluster has, or once had, a tenant that was given all of it: such a tenant has no prefix.
+/// Whatever the Cluster's spec says now, it is shared with nobody.
+pub(crate) fn once_dedicated(cluster: &Cluster) -> bool {
+    cluster.spec.tenants.iter().any(|tenant| tenant.prefix.is_empty())
+}
+
 /// The ClusterRequest of a tenant.
 pub(crate) fn tenant_key(tenant: &Tenant) -> ObjectKey {
     ObjectKey::new(tenant.namespace.clone(), tenant.name.clone())

@@ -110,6 +110,11 @@ impl Offer {
         }
     }
 
+    /// The versions that are not deprecated, newest first, as the provider spells them.
+    pub(crate) fn current(&self) -> impl Iterator<Item = (&Version, &str)> {
+        self.versions.iter().filter(|(_, _, deprecated)| !deprecated).map(|(version, text, _)| (version, text.as_str()))
+    }
+
     /// Whether the profile calls this version deprecated.
     pub fn is_deprecated(&self, version: &Version) -> bool {
         self.versions.iter().any(|entry| entry.2 && entry.0 == *version)

@@ -138,6 +138,67 @@ fn what_cannot_be_is_denied_with_the_name_of_what_is_wrong() {
 }
 
 #[test]
+fn what_is_not_there_is_listed_beside_what_is() {
+    let findings = |store: &Store| status_of(store, "team", "r")["findings"].clone();
+    let mut store = landscape();
+    refused(
+        &mut store,
+        json!({"purposes": ["nope", "workload", "nada"]}),
+        ("Denied", "UnknownPurpose"),
+        "there is no Purpose \"nope\", \"nada\"; there are \"mcp\", \"onboarding\", \"platform\", \"workload\"",
+    );
+    let unknown = |name: &str| json!({"reason": "UnknownPurpose", "detail": name});
+    assert_eq!(findings(&store), json!([unknown("nada"), unknown("nope")]));
+
+    let mut store = landscape();
+    store.put(purpose("workload", json!({"allowedNamespaces": {"matchLabels": {"a": "b"}}})));
+    refused(&mut store, json!({"purposes": ["workload"]}), ("Denied", "NamespaceNotAllowed"), "\"workload\"");
+    assert_eq!(findings(&store), json!([{"reason": "NamespaceNotAllowed", "detail": "workload"}]));
+
+    let mut store = landscape();
+    let version = |text: &str, deprecated: bool| json!({"version": text, "deprecated": deprecated});
+    let versions = json!([version("1.9.0", false), version("1.31.0", true), version("1.30.2", false)]);
+    store.put(provider("local", json!([{"name": "local", "supportedVersions": versions}])));
+    refused(
+        &mut store,
+        json!({"purposes": ["workload"], "kubernetes": {"version": "1.99"}}),
+        ("Denied", "VersionNotOffered"),
+        "offers version \"1.99\"; offered: 1.30.2, 1.9.0",
+    );
+}
+
+#[test]
+fn a_request_waits_for_the_namespace_that_its_purpose_names() {
+    let mut store = landscape();
+    store.put(purpose("workload", json!({"dedicated": false, "namespace": "elsewhere"})));
+    store.put(request("team", "r", json!({"purposes": ["workload"]})));
+    let mut scheduler = settled(&mut store);
+    let status = status_of(&store, "team", "r");
+    assert_eq!((&status["status"], &status["reason"]), (&json!("Pending"), &json!("Scheduling")));
+    assert!(status["message"].as_str().expect("a message").contains("\"elsewhere\""), "{status}");
+    assert_eq!(store.all("Cluster").count(), 0);
+    store.put(json!({"kind": "Namespace", "metadata": {"name": "elsewhere"}}));
+    settle(&mut store, &mut scheduler, &mut Names(1000));
+    assert_eq!(status_of(&store, "team", "r")["status"], "Granted");
+    assert!(store.all("Cluster").all(|(key, _)| key.namespace == "elsewhere"));
+}
+
+#[test]
+fn a_cluster_that_was_somebodys_own_is_never_shared_whatever_its_spec_says() {
+    let mut store = landscape();
+    store.put(request("team", "own", json!({"purposes": ["mcp"]})));
+    let mut scheduler = settled(&mut store);
+    let own = store.all("Cluster").next().expect("made").0.clone();
+    let opened = json!({"spec": {"dedicated": false, "purposes": ["workload"]}});
+    store.edit("Cluster", &own.namespace, &own.name, &opened);
+    store.put(request("other", "shared", json!({"purposes": ["workload"]})));
+    settle(&mut store, &mut scheduler, &mut Names(1000));
+    assert_eq!(status_of(&store, "other", "shared")["status"], "Granted");
+    let tenants = store.get("Cluster", &own.namespace, &own.name).expect("there")["spec"]["tenants"].clone();
+    assert_eq!(tenants.as_array().expect("tenants").len(), 1, "{tenants}");
+}
+
+#[test]
 fn a_denial_lists_per_candidate_what_is_unmet_and_ends_when_an_input_changes() {
     let mut store = landscape();
     store.put(request(

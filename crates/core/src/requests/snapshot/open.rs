@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use allotment_api::requests::Cluster;
 
-use super::{MAX_TENANT_RECORDS, Snapshot, live_tenants, running_version, set_member};
+use super::{MAX_TENANT_RECORDS, Snapshot, live_tenants, once_dedicated, running_version, set_member};
 use crate::write::ObjectKey;
 
 /// All that tells whether a shared request may join a Cluster, but for room and age.
@@ -60,6 +60,7 @@ impl Snapshot {
         let purposes: BTreeSet<String> = spec.purposes.iter().cloned().collect();
         match spec.dedicated {
             Some(true) => spec.tenants.is_empty().then_some(Slot::Spare { purposes }),
+            Some(false) if once_dedicated(cluster) => None,
             Some(false) => {
                 let tenants = live_tenants(cluster);
                 self.has_room(cluster).then(|| Slot::Shared {
