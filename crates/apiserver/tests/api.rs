@@ -107,6 +107,18 @@ async fn tenants_see_nothing_of_each_other() {
     assert_eq!(world.get(&format!("{}/a", of("two"))).await.code, 200);
 }
 
+/// Whoever still asks for it decided so before it was removed, and would leave a key space that belongs to
+/// nothing.
+#[tokio::test]
+async fn a_tenant_that_was_removed_is_not_served_again() {
+    let world = World::new().await;
+    world.tenant("one").await;
+    world.server.remove_tenant(&Tenant::logical("one")).await.expect("removed");
+    let error = world.ensure(Tenant::logical("one")).await.expect_err("it is gone");
+    assert_eq!(error.message, "tenant one was removed");
+    assert_eq!(world.store.tenants().await.expect("answers"), [Tenant::platform()]);
+}
+
 /// Clients, the loops and the aggregation write into tenants while these are removed, each time at another
 /// moment: the drop of the key space is the last that happens to it.
 #[tokio::test(start_paused = true)]

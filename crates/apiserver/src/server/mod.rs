@@ -174,7 +174,8 @@ impl ApiServer {
     }
 
     /// Serves a tenant: begins its key space from the template where there is none, loads its definitions
-    /// and access rules. A tenant that is served already is left as it is.
+    /// and access rules. A tenant that is served already is left as it is; one that was removed is refused,
+    /// since whoever asks for it does not know yet.
     pub async fn ensure_tenant(&self, config: TenantConfig) -> Result<Arc<TenantState>, ApiError> {
         if let Some(state) = self.tenant(&config.tenant) {
             return Ok(state);
@@ -183,6 +184,9 @@ impl ApiServer {
         let _turn = turn.lock().await;
         if let Some(state) = self.tenant(&config.tenant) {
             return Ok(state);
+        }
+        if self.shared.turns.is_removed(&config.tenant) {
+            return Err(ApiError::unavailable(format!("tenant {} was removed", config.tenant.as_str())));
         }
         let write = Write::Instantiate { tenant: config.tenant.clone(), template: Arc::clone(&config.template) };
         self.store().commit(write).await.map_err(|error| ApiError::internal(error.to_string()))?;
@@ -205,6 +209,7 @@ impl ApiServer {
     pub async fn remove_tenant(&self, tenant: &Tenant) -> Result<(), ApiError> {
         let turn = self.shared.turns.of(tenant);
         let _turn = turn.lock().await;
+        self.shared.turns.remove(tenant);
         let state = self.shared.tenants.write().unwrap_or_else(PoisonError::into_inner).remove(tenant);
         if let Some(state) = state {
             state.end().await;

@@ -9,6 +9,7 @@ use allotment_apiserver::builtin;
 use allotment_apiserver::registry::Registry;
 use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstrap_template};
 use allotment_apiserver::service::ApiService;
+use allotment_apiserver::status::ApiError;
 use allotment_machinery::json::{Value, parse};
 use allotment_machinery::seams::{Clock, Entropy};
 use allotment_store::{HistoryLimits, Memory, Revision, Store as _, Tenant};
@@ -76,16 +77,16 @@ impl World {
             readiness: Vec::new(),
         });
         let world = World { store, server };
-        world.ensure(Tenant::platform()).await;
+        world.ensure(Tenant::platform()).await.expect("a tenant");
         world
     }
 
     /// Adds the tenant `id`.
     pub(crate) async fn tenant(&self, id: &str) {
-        self.ensure(Tenant::logical(id)).await;
+        self.ensure(Tenant::logical(id)).await.expect("a tenant");
     }
 
-    async fn ensure(&self, tenant: Tenant) {
+    pub(crate) async fn ensure(&self, tenant: Tenant) -> Result<(), ApiError> {
         let config = TenantConfig {
             tenant,
             version: "1.36.0".to_owned(),
@@ -94,7 +95,7 @@ impl World {
             access: AccessConfig::default(),
             template: Arc::new(bootstrap_template(Still.now())),
         };
-        self.server.ensure_tenant(config).await.expect("a tenant");
+        self.server.ensure_tenant(config).await.map(drop)
     }
 
     pub(crate) async fn revision(&self) -> Revision {
