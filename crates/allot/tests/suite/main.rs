@@ -4,4 +4,5 @@ mod access;
 mod deletion;
 mod folder;
 mod harness;
+mod kube_rs;
 mod requests;
