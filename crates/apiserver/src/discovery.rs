@@ -8,7 +8,7 @@ use allotment_machinery::json::{Map, Value};
 use allotment_pki::token_digest;
 use base64::Engine;
 
-use crate::negotiation::{self, Clause};
+use crate::negotiation::{self, Clause, ReplyKind};
 use crate::registry::{Kind, Registry, Version};
 use crate::status::ApiError;
 
@@ -30,12 +30,12 @@ pub(crate) fn wants_aggregated(accept: Option<&str>) -> Result<bool, ApiError> {
             if of_ours(clause) {
                 return Ok(true);
             }
-        } else if negotiation::accept(Some(clause.media), false).is_ok() {
+        } else if negotiation::accept(Some(clause.media), ReplyKind::Single).is_ok() {
             return Ok(false);
         }
     }
     // Old clients ask for the beta form with a plain one behind it; alone, it is not to be had.
-    negotiation::accept(Some("application/json;as=None"), false).map(|_| false)
+    negotiation::accept(Some("application/json;as=None"), ReplyKind::Single).map(|_| false)
 }
 
 /// The groups with their versions in order of preference, and the kinds of each.

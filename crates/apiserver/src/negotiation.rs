@@ -90,29 +90,47 @@ pub(crate) fn clauses(header: &str) -> Vec<Clause<'_>> {
 
 /// What every refusal lists: all that requests and replies may have.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const STREAM_TYPES: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+/// What it lists of watches.
+const STREAM_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
+/// What kind of reply is to be negotiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyKind {
+    /// One body.
+    Single,
+    /// One body, on a path that can be watched as well.
+    Watchable,
+    /// A stream of events.
+    Stream,
+}
+
 /// What the client accepts of what there is; 406 where it accepts nothing.
-pub(crate) fn accept(header: Option<&str>, watch: bool) -> Result<Accept, ApiError> {
+pub(crate) fn accept(header: Option<&str>, kind: ReplyKind) -> Result<Accept, ApiError> {
     let Some(header) = header.filter(|text| !text.trim().is_empty()) else { return Ok(Accept::default()) };
-    let mut known_media = false;
-    for clause in clauses(header) {
+    let clauses = clauses(header);
+    // A header of nothing but ranges such as `application/*` is refused, as in Kubernetes.
+    let exact =
+        |clause: &Clause<'_>| matches!(clause.media, "*/*" | "application/json" | "application/yaml" | PROTOBUF);
+    if !clauses.iter().any(exact) {
+        return Err(unknown_media(kind));
+    }
+    for clause in &clauses {
         let media = match (clause.matches("application/json"), clause.matches("application/yaml")) {
             (true, _) => Media::Json,
-            (false, true) if !watch => Media::Yaml,
-            (false, yaml) => {
-                known_media |= yaml || clause.matches(PROTOBUF);
-                continue;
-            }
+            // What comes first is taken, though it cannot be streamed.
+            (false, true) if kind == ReplyKind::Stream => break,
+            (false, true) => Media::Yaml,
+            (false, false) => continue,
         };
-        known_media = true;
-        if let Some((form, meta_version)) = form(&clause) {
+        if let Some((form, meta_version)) = form(clause) {
             let pretty = clause.param("pretty").is_some_and(|value| value == "1");
             return Ok(Accept { media, form, meta_version, pretty });
         }
     }
-    Err(not_acceptable(known_media, watch))
+    let accepted = if kind == ReplyKind::Stream { STREAM_TYPES } else { MEDIA_TYPES };
+    let message = format!("only the following media types are accepted: {accepted}");
+    Err(ApiError::new(406, "NotAcceptable", message))
 }
 
 fn form(clause: &Clause<'_>) -> Option<(Form, &'static str)> {
@@ -133,16 +151,12 @@ fn form(clause: &Clause<'_>) -> Option<(Form, &'static str)> {
     }
 }
 
-fn not_acceptable(known_media: bool, watch: bool) -> ApiError {
-    if known_media {
-        return ApiError::new(
-            406,
-            "NotAcceptable",
-            format!("only the following media types are accepted: {MEDIA_TYPES}"),
-        );
+fn unknown_media(kind: ReplyKind) -> ApiError {
+    let mut available = MEDIA_TYPES.to_owned();
+    if kind != ReplyKind::Single {
+        available.extend([", ", STREAM_TYPES]);
     }
-    let stream = if watch { STREAM_TYPES } else { "" };
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}{stream}");
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
     ApiError::new(406, "NotAcceptable", message).with_details()
 }
 
@@ -182,7 +196,7 @@ mod tests {
 
     #[track_caller]
     fn check(header: &str, expect: (Media, Form)) {
-        let accept = accept(Some(header), false).expect(header);
+        let accept = accept(Some(header), ReplyKind::Single).expect(header);
         assert_eq!((accept.media, accept.form), expect, "{header}");
     }
 
@@ -190,7 +204,7 @@ mod tests {
     fn the_first_acceptable_clause_wins() {
         check("application/json", (Media::Json, Form::Whole));
         check("*/*", (Media::Json, Form::Whole));
-        check("application/*", (Media::Json, Form::Whole));
+        check("application/*, application/yaml;q=0.1", (Media::Json, Form::Whole));
         check("application/vnd.kubernetes.protobuf,application/json", (Media::Json, Form::Whole));
         check("application/json;q=0.5, application/yaml", (Media::Yaml, Form::Whole));
         check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", (Media::Json, Form::Table));
@@ -203,10 +217,12 @@ mod tests {
 
     #[test]
     fn what_nobody_serves_is_refused() {
-        for header in ["image/png", "application/json;as=Nope;v=v1;g=meta.k8s.io", PROTOBUF] {
-            assert_eq!(accept(Some(header), false).expect_err(header).code, 406);
+        for header in ["image/png", "application/*", "application/json;as=Nope;v=v1;g=meta.k8s.io", PROTOBUF] {
+            assert_eq!(accept(Some(header), ReplyKind::Single).expect_err(header).code, 406);
         }
-        assert!(accept(Some("application/yaml"), true).is_err(), "a watch is never YAML");
+        for header in ["application/yaml", "application/yaml, application/json"] {
+            assert!(accept(Some(header), ReplyKind::Stream).is_err(), "a watch is never YAML");
+        }
         assert_eq!(body_media(Some("application/json; charset=utf-8")), Ok(BodyMedia::Json));
         assert_eq!(body_media(Some("garbage;;")).expect_err("unknown").code, 415);
     }

@@ -91,7 +91,7 @@ fn document(cx: &Context, parts: &Parts, segments: &[&str]) -> Result<Option<Res
     if refused {
         return Err(ApiError::method_not_allowed());
     }
-    let accept = negotiation::accept(accept_header, false)?;
+    let accept = negotiation::accept(accept_header, negotiation::ReplyKind::Single)?;
     Ok(Some(response(200, accept.media.content_type(), encoded(&value, accept))))
 }
 

@@ -7,9 +7,10 @@ pub struct Query {
 }
 
 impl Query {
-    /// Takes a query string apart (WHATWG `application/x-www-form-urlencoded`).
+    /// Takes a query string apart (WHATWG `application/x-www-form-urlencoded`). A part with a semicolon is left
+    /// out, as Go does, since servers differ in whether it separates.
     pub fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|part| !part.is_empty()).map(|part| {
+        let pairs = text.split('&').filter(|part| !part.is_empty() && !part.contains(';')).map(|part| {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             (decode_form(name), decode_form(value))
         });
@@ -31,9 +32,9 @@ impl Query {
         self.pairs.iter().filter(move |(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether an option is on, as Kubernetes reads it: present and neither `0` nor `false`.
+    /// Whether an option is on, as Kubernetes reads it: present and neither `0` nor `false`, in any case.
     pub fn flag(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| !matches!(value, "0" | "false"))
+        self.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }
 
@@ -83,6 +84,9 @@ mod tests {
         assert_eq!(query.text("bad"), "%zz%4");
         assert_eq!(query.get("absent"), None);
         assert!(query.flag("flag") && !query.flag("absent"));
-        assert!(!Query::parse("watch=false").flag("watch") && Query::parse("watch=maybe").flag("watch"));
+        for (text, on) in [("false", false), ("False", false), ("0", false), ("", true), ("maybe", true)] {
+            assert_eq!(Query::parse(&format!("watch={text}")).flag("watch"), on, "{text}");
+        }
+        assert_eq!(Query::parse("a=1;b=2&c=3"), Query::parse("c=3"), "a semicolon is no separator");
     }
 }

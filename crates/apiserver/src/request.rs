@@ -56,6 +56,14 @@ impl RequestInfo {
         };
         self.is_resource = true;
         (self.group, self.version) = (group.0.to_owned(), group.1.to_owned());
+        // `/api/v1/watch/…` is the old way to write `?watch=1`, of one object too.
+        if let (["watch", rest @ ..], &Method::GET) = (rest, method)
+            && !rest.is_empty()
+        {
+            self.parse_resource(rest);
+            self.verb = "watch";
+            return;
+        }
         self.parse_resource(rest);
         self.verb = object_verb(method, self.names_object, query);
         if !self.names_object && matches!(self.verb, "list" | "watch" | "deletecollection") {
@@ -162,6 +170,10 @@ mod tests {
         check("DELETE", "/api/v1/namespaces/n", ("delete", "", "v1", "n", "namespaces", "n", ""));
         check("PUT", "/api/v1/namespaces/n/finalize", ("update", "", "v1", "n", "namespaces", "n", "finalize"));
         check("GET", "/apis/g/v1/things?watch=1", ("watch", "g", "v1", "", "things", "", ""));
+        check("GET", "/apis/g/v1/watch/things", ("watch", "g", "v1", "", "things", "", ""));
+        check("GET", "/api/v1/watch/namespaces/n/pods/p", ("watch", "", "v1", "n", "pods", "p", ""));
+        check("GET", "/api/v1/watch", ("list", "", "v1", "", "watch", "", ""));
+        check("POST", "/api/v1/watch/pods", ("create", "", "v1", "", "watch", "pods", ""));
         check("GET", "/apis/g/v1/things?fieldSelector=metadata.name%3Dx", ("list", "g", "v1", "", "things", "x", ""));
         check("DELETE", "/api/v1/namespaces/n/pods", ("deletecollection", "", "v1", "n", "pods", "", ""));
         check("GET", "/api/v1/namespaces/n/pods/a%20b", ("get", "", "v1", "n", "pods", "a b", ""));

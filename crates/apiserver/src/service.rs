@@ -24,7 +24,7 @@ use crate::auth::{self, Attributes, Decision, UserInfo};
 use crate::body::ResponseBody;
 use crate::endpoints::render::{Rendered, encoded};
 use crate::endpoints::{self, Call};
-use crate::negotiation::{self, Accept, Media};
+use crate::negotiation::{self, Accept, Media, ReplyKind};
 use crate::nonresource;
 use crate::query::Query;
 use crate::request::RequestInfo;
@@ -208,11 +208,23 @@ where
         let known = registry.has_builtin_group(&info.group);
         return Err(if known { ApiError::unknown_resource().into() } else { Failed::Plain });
     };
+    let misplaced = match (row.kind.namespaced, info.namespace.is_empty()) {
+        (true, true) => !matches!(info.verb, "list" | "watch"),
+        (namespaced, no_namespace) => !namespaced && !no_namespace,
+    };
+    if row.kind.custom && misplaced {
+        return Err(Failed::Plain);
+    }
     // HEAD is no verb of the API, and methods that nobody knows are none either.
     if matches!(parts.method.as_str(), "HEAD" | "OPTIONS") || info.verb.is_empty() {
         return Err(ApiError::method_not_allowed().into());
     }
-    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), info.verb == "watch")?;
+    let reply_kind = match info.verb {
+        "watch" => ReplyKind::Stream,
+        "list" => ReplyKind::Watchable,
+        _ => ReplyKind::Single,
+    };
+    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), reply_kind)?;
     let accept = Accept { pretty: accept.pretty || query.flag("pretty"), ..accept };
     let body = read_body(body).await?;
     let content_type = text(&parts.headers, &header::CONTENT_TYPE);
@@ -264,7 +276,7 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
 
 /// Errors come as YAML to those who asked for YAML, else as JSON.
 fn errors_accept(parts: &Parts) -> Accept {
-    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), false);
+    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), ReplyKind::Single);
     let media = accept.map_or(Media::Json, |accept| accept.media);
     Accept { media, ..Accept::default() }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use allotment_machinery::field::{FieldError, MAX_ERRORS};
+use allotment_machinery::field::{FieldError, MAX_ERRORS, go_quote};
 use allotment_machinery::json;
 use allotment_machinery::json::Value;
 
@@ -98,19 +98,20 @@ impl ApiError {
 
     /// 404: no such object.
     pub fn not_found(about: About<'_>) -> Self {
-        let message = format!("{} \"{}\" not found", about.qualified(), about.name);
+        let message = format!("{} {} not found", about.qualified(), go_quote(about.name));
         ApiError::about(404, "NotFound", about, message)
     }
 
     /// 409: the name is taken.
     pub fn already_exists(about: About<'_>) -> Self {
-        let message = format!("{} \"{}\" already exists", about.qualified(), about.name);
+        let message = format!("{} {} already exists", about.qualified(), go_quote(about.name));
         ApiError::about(409, "AlreadyExists", about, message)
     }
 
     /// 409: somebody else was faster, or a precondition does not hold.
     pub fn conflict(about: About<'_>, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{}\": {why}", about.qualified(), about.name);
+        let (what, name) = (about.qualified(), go_quote(about.name));
+        let message = format!("Operation cannot be fulfilled on {what} {name}: {why}");
         ApiError::about(409, "Conflict", about, message)
     }
 
@@ -119,7 +120,7 @@ impl ApiError {
         let message = match (about.resource, about.name) {
             ("", _) => format!("forbidden: {why}"),
             (_, "") => format!("{} is forbidden: {why}", about.qualified()),
-            (_, name) => format!("{} \"{name}\" is forbidden: {why}", about.qualified()),
+            (_, name) => format!("{} {} is forbidden: {why}", about.qualified(), go_quote(name)),
         };
         ApiError::about(403, "Forbidden", about, message)
     }
@@ -128,7 +129,7 @@ impl ApiError {
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let about = About { group, resource: kind, name };
         let (list, causes) = shown_errors(errors);
-        let message = format!("{} \"{name}\" is invalid: {list}", about.qualified());
+        let message = format!("{} {} is invalid: {list}", about.qualified(), go_quote(name));
         let details = Details { causes, ..about.details() };
         ApiError { code: 422, reason: "Invalid", message, details: Some(Box::new(details)) }
     }

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use allotment_machinery::field::go_quote;
 use allotment_machinery::json::{self, Value};
-use allotment_pki::{Certificate, Claims, TokenError, token_digest};
+use allotment_pki::{Certificate, Claims, SECRET_TOKEN_ISSUER, TokenError, token_digest};
 use allotment_store::{Key, Resource};
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::request::Parts;
 
 use super::user::GROUP_AUTHENTICATED;
@@ -28,6 +28,8 @@ const DELETION_LEEWAY_SECS: i64 = 60;
 /// Verified certificates and token signatures that are remembered per tenant: more than one busy tenant
 /// has clients, at most some 100 KiB.
 const MAX_VERIFIED: usize = 256;
+/// The longest payload of a token that is read, in bytes: headers are bounded, and so is what is in them.
+const MAX_PAYLOAD: usize = 64 * 1024;
 
 /// Why a bearer token is not taken.
 #[derive(Debug)]
@@ -197,6 +199,11 @@ fn verified_claims(tenant: &TenantState, issuer: &ServiceAccountIssuer, token: &
     if let Some(claims) = recall(verified, &key) {
         return Ok(claims);
     }
+    // Whose token it says to be decides who looks at it; only then it is a bad one of ours.
+    let named = named_issuer(token).ok_or(Refusal::Unknown)?;
+    if named != issuer.issuer && named != SECRET_TOKEN_ISSUER {
+        return Err(Refusal::Unknown);
+    }
     let claims = issuer.keys.verify(token).map_err(|error| match error {
         TokenError::Malformed => Refusal::Unknown,
         other => Refusal::Invalid(other.to_string()),
@@ -210,6 +217,13 @@ fn verified_claims(tenant: &TenantState, issuer: &ServiceAccountIssuer, token: &
     }
     remember(verified, key, claims.clone());
     Ok(claims)
+}
+
+/// The issuer that a token names, which nobody has checked yet.
+fn named_issuer(token: &str) -> Option<String> {
+    let payload = token.split('.').nth(1).filter(|payload| payload.len() <= MAX_PAYLOAD)?;
+    let claims = json::parse(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+    claims.get("iss").and_then(Value::as_str).map(str::to_owned)
 }
 
 /// A token holds as long as the account and the object it is bound to are there, the same ones.

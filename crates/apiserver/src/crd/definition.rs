@@ -3,7 +3,7 @@
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::object::metadata_mut;
-use allotment_machinery::schema::unrecognized_formats;
+use allotment_machinery::schema::{normalise_numbers, unrecognized_formats};
 
 use super::{spec, validation};
 use crate::registry::{Operation, Strategy};
@@ -21,8 +21,16 @@ impl Strategy for DefinitionStrategy {
         false
     }
 
+    fn status_keeps_metadata(&self) -> bool {
+        true
+    }
+
     fn default(&self, object: &mut Map) {
         default_spec(object);
+        // Numbers in schemas are floats in Kubernetes, and defaults and the like what JSON makes of them.
+        if let Some(spec) = object.object_mut("spec") {
+            normalise_numbers(spec);
+        }
     }
 
     fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
@@ -31,7 +39,13 @@ impl Strategy for DefinitionStrategy {
                 object.insert("status", Map::new());
                 note_storage_version(object);
             }
-            Operation::Update { old, subresource: "status" } => keep(object, old, "spec"),
+            Operation::Update { old, subresource: "status" } => {
+                keep(object, old, "spec");
+                let stored = object.get("status").and_then(|status| status.get("storedVersions"));
+                if stored.and_then(Value::as_array).is_none_or(<[Value]>::is_empty) {
+                    note_storage_version(object);
+                }
+            }
             Operation::Update { old, .. } => {
                 keep(object, old, "status");
                 note_storage_version(object);

@@ -10,6 +10,7 @@ use allotment_pki::token_digest;
 use base64::Engine;
 use bytes::Bytes;
 
+use super::scaled;
 use super::schema::{CustomSchema, Source};
 use super::spec::{self, VersionSpec};
 use super::status::is_terminating;
@@ -20,6 +21,8 @@ use crate::registry::{Column, Kind, Operation, Scale, Strategy, Subresources, Ve
 pub struct CustomStrategy {
     /// `apiVersion` of the versions whose status is written through the subresource alone.
     with_status: Vec<String>,
+    /// `apiVersion` of the versions that have `/scale`, and where its numbers lie.
+    scales: Vec<(String, Scale)>,
     /// Whether the definition is being deleted. An object made now would outlive it.
     terminating: bool,
 }
@@ -36,16 +39,18 @@ impl Strategy for CustomStrategy {
         true
     }
 
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
     fn updates_unconditionally(&self) -> bool {
         false
     }
 
     fn takes_new(&self) -> bool {
         !self.terminating
+    }
+
+    fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
+        let api_version = spec::text(object, "apiVersion");
+        let Some((_, scale)) = self.scales.iter().find(|(have, _)| have == api_version) else { return Vec::new() };
+        scaled::check(scale, matches!(operation, Operation::Update { subresource: "status", .. }), object)
     }
 
     fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
@@ -93,6 +98,8 @@ pub fn kind_from_definition(definition: &Map, body: &Bytes, interner: &Interner)
     let group = spec::group(definition);
     let with_status = versions.iter().filter(|(version, _)| version.has_status());
     let with_status = with_status.map(|(version, _)| format!("{group}/{}", version.name())).collect();
+    let scales = versions.iter().filter_map(|(version, _)| Some((*version, scale_of(*version)?)));
+    let scales = scales.map(|(version, scale)| (format!("{group}/{}", version.name()), scale)).collect();
     Ok(Kind {
         group: group.to_owned(),
         kind: spec::text(names, "kind").to_owned(),
@@ -104,7 +111,7 @@ pub fn kind_from_definition(definition: &Map, body: &Bytes, interner: &Interner)
         namespaced: spec::text(spec::of(definition), "scope") == "Namespaced",
         custom: true,
         versions: versions.into_iter().map(|(version, own)| row(definition, body, version, own, &storage)).collect(),
-        strategy: Arc::new(CustomStrategy { with_status, terminating: is_terminating(definition) }),
+        strategy: Arc::new(CustomStrategy { with_status, scales, terminating: is_terminating(definition) }),
         stored_as: None,
         connect: None,
     })
@@ -116,12 +123,16 @@ fn accepted_names(definition: &Map) -> &Map {
     if spec::text(accepted, "kind").is_empty() { spec::names(definition) } else { accepted }
 }
 
-fn row(definition: &Map, body: &Bytes, version: VersionSpec<'_>, own: Arc<Schema>, storage: &Arc<Schema>) -> Version {
-    let scale = version.subresource("scale").map(|scale| Scale {
+fn scale_of(version: VersionSpec<'_>) -> Option<Scale> {
+    version.subresource("scale").map(|scale| Scale {
         spec_replicas: spec::text(scale, "specReplicasPath").to_owned(),
         status_replicas: spec::text(scale, "statusReplicasPath").to_owned(),
         label_selector: Some(spec::text(scale, "labelSelectorPath")).filter(|path| !path.is_empty()).map(str::to_owned),
-    });
+    })
+}
+
+fn row(definition: &Map, body: &Bytes, version: VersionSpec<'_>, own: Arc<Schema>, storage: &Arc<Schema>) -> Version {
+    let scale = scale_of(version);
     let generation = spec::map(definition, "metadata").get("generation").and_then(Value::as_i64).unwrap_or(1);
     let selectable = spec::list(version.0, "selectableFields").iter().filter_map(Value::as_object);
     Version {

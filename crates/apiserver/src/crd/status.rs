@@ -3,11 +3,14 @@
 //! of the definition itself, so that the kind is served when that returns.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use allotment_machinery::json::{Map, Value};
+use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::object::metadata_mut;
+use allotment_store::Entry;
 
 use super::spec;
+use crate::registry::Registry;
 
 /// The finalizer that keeps a definition until its instances are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -22,6 +25,48 @@ pub struct NamesInUse {
     pub resources: BTreeSet<String>,
     /// Kinds and list kinds.
     pub kinds: BTreeSet<String>,
+}
+
+impl NamesInUse {
+    /// The names that kinds of `group` have, built-in ones and those that definitions among `entries` got,
+    /// served or not; without those of the definition called `own`.
+    pub(crate) fn in_group(group: &str, own: &str, registry: &Registry, entries: &[Arc<Entry>]) -> Self {
+        let mut names = NamesInUse::default();
+        for kind in registry.kinds().filter(|kind| !kind.custom && kind.group == group) {
+            names.resources.extend([kind.plural.clone(), kind.singular.clone()]);
+            names.resources.extend(kind.short_names.iter().cloned());
+            names.kinds.extend([kind.kind.clone(), kind.list_kind.clone()]);
+        }
+        // A definition is called PLURAL.GROUP, so that others need not be read.
+        let others = entries.iter().filter(|entry| {
+            let of_group = entry.name.strip_suffix(group).is_some_and(|front| front.ends_with('.'));
+            of_group && *entry.name != *own
+        });
+        for definition in others.filter_map(|entry| json::parse(&entry.body).ok()) {
+            let Some(accepted) = definition.at(&["status", "acceptedNames"]).and_then(Value::as_object) else {
+                continue;
+            };
+            if definition.at(&["spec", "group"]).and_then(Value::as_str) == Some(group) {
+                names.take(accepted);
+            }
+        }
+        names
+    }
+
+    fn take(&mut self, accepted: &Map) {
+        let text = |name: &str| Some(spec::text(accepted, name)).filter(|text| !text.is_empty()).map(str::to_owned);
+        self.resources.extend(["plural", "singular"].into_iter().filter_map(text));
+        self.resources.extend(spec::texts(accepted, "shortNames").map(str::to_owned));
+        self.kinds.extend(["kind", "listKind"].into_iter().filter_map(text));
+    }
+}
+
+/// Whether a definition asks for names that others had.
+pub(crate) fn wants_names(definition: &Map) -> bool {
+    spec::list(spec::map(definition, "status"), "conditions").iter().any(|condition| {
+        let is = |name: &str, value: &str| condition.get(name).and_then(Value::as_str) == Some(value);
+        is("type", "NamesAccepted") && is("status", "False")
+    })
 }
 
 /// A condition of a definition.

@@ -43,9 +43,11 @@ pub(super) fn validate_status(definition: &Map) -> Vec<FieldError> {
 fn own_name(definition: &Map, errors: &mut Vec<FieldError>) {
     let name = metadata_str(definition, "name").unwrap_or("");
     let expected = format!("{}.{}", spec::text(spec::names(definition), "plural"), spec::group(definition));
-    if !name.is_empty() && name != expected {
-        let path = Path::new("metadata").child("name");
-        errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
+    for (field, name) in [("generateName", metadata_str(definition, "generateName").unwrap_or("")), ("name", name)] {
+        if !name.is_empty() && name != expected {
+            let path = Path::new("metadata").child(field);
+            errors.push(FieldError::invalid(&path, name, "must be spec.names.plural+\".\"+spec.group"));
+        }
     }
 }
 
@@ -81,9 +83,14 @@ fn conversion(of: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     one_of(&path.child("strategy"), strategy, &["None", "Webhook"], errors);
     let webhook = conversion.get("webhook").and_then(Value::as_object);
     if strategy != "Webhook" {
-        if webhook.is_some() {
-            let detail = "should not be set when strategy is not set to Webhook";
-            errors.push(FieldError::forbidden(&path.child("webhookClientConfig"), detail));
+        let detail = "should not be set when strategy is not set to Webhook";
+        for (member, shown) in
+            [("clientConfig", "webhookClientConfig"), ("conversionReviewVersions", "conversionReviewVersions")]
+        {
+            let is_set = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
+            if webhook.and_then(|webhook| webhook.get(member)).is_some_and(is_set) {
+                errors.push(FieldError::forbidden(&path.child(shown), detail));
+            }
         }
         return;
     }

@@ -7,7 +7,7 @@ use allotment_store::Expect;
 use bytes::Bytes;
 
 use super::admission::{Admission, check_namespace};
-use super::metadata::format_time;
+use super::metadata::{drop_repeated_owners, format_time};
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
 use super::{Call, Reply, decode, definitions};
@@ -52,7 +52,7 @@ pub(super) fn check_path_namespace(row: &Row, object: &mut Map, namespace: &str)
 }
 
 /// Stores a new object, under a generated name if it has none; returns its stored form.
-pub(super) async fn store_new(cx: &Context, row: &Row, object: Map, dry_run: bool) -> Result<Bytes, ApiError> {
+pub(super) async fn store_new(cx: &Context, row: &Row, mut object: Map, dry_run: bool) -> Result<Bytes, ApiError> {
     if !row.kind.strategy.takes_new() {
         let message = format!("{} not allowed while custom resource definition is terminating", cx.info.verb);
         return Err(ApiError { message, ..ApiError::method_not_allowed() });
@@ -61,6 +61,9 @@ pub(super) async fn store_new(cx: &Context, row: &Row, object: Map, dry_run: boo
     let (name, generate_name, namespace) = (text("name"), text("generateName"), text("namespace"));
     if row.kind.namespaced {
         check_namespace(cx, row, &namespace, &name).await?;
+    }
+    if let Some(metadata) = metadata_mut(&mut object) {
+        drop_repeated_owners(cx, metadata);
     }
     let admission =
         Admission { cx, row, operation: AdmissionOperation::Create, namespace: &namespace, name: &name, dry_run };
@@ -117,7 +120,7 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     }
     row.kind.strategy.canonicalise(&mut object);
     let mut object = admission.validate(object, None).await?;
-    definitions::before_write(cx, row, &mut object);
+    definitions::before_write(cx, row, &mut object).await?;
     let encoded = store::encode(row, &object)?;
     let name = metadata_str(&object, "name").unwrap_or_default();
     let key = store::key(cx, row, metadata_str(&object, "namespace").unwrap_or_default(), name);

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::metadata;
 use super::options::FieldValidation;
+use crate::builtin;
 use crate::negotiation::BodyMedia;
 use crate::protobuf;
 use crate::registry::{DecodeError, Row};
@@ -19,7 +20,7 @@ use crate::status::ApiError;
 
 /// The most complaints about one body, as in `sigs.k8s.io/json`: a client mends the first of them, and a
 /// body of nothing but unknown fields must not be answered with a list of them all.
-const MAX_COMPLAINTS: usize = 100;
+pub(super) const MAX_COMPLAINTS: usize = 100;
 
 /// A parsed body and what a strict decoder holds against it.
 pub(super) struct Parsed {
@@ -168,36 +169,75 @@ fn check_type(row: &Row, object: &mut Map) -> Result<(String, String), ApiError>
     Ok((kind, version))
 }
 
-/// The object in the body of a create on a subresource of its own kind. What is in it is the business of
-/// the one who answers it.
+/// The object in the body of a create on a subresource of its own kind, in the form of its type. What is in
+/// it is the business of the one who answers it.
 pub(super) fn connected(
     call: &super::Call<'_>,
     subresource: &crate::registry::Subresource,
-    _validation: FieldValidation,
+    validation: FieldValidation,
 ) -> Result<Value, ApiError> {
     let media = call.body_media()?;
+    let kind = subresource.kind;
     let api_version = match subresource.group_version {
         Some((group, version)) => format!("{group}/{version}"),
         None => call.row.api_version(),
     };
     let parsed = match media {
-        BodyMedia::Protobuf => parse_protobuf(&call.body, &api_version, subresource.kind),
-        _ => parse(media, &call.body, call.row).map(|parsed| parsed.value),
+        BodyMedia::Protobuf => {
+            parse_protobuf(&call.body, &api_version, kind).map(|value| Parsed { value, complaints: Vec::new() })
+        }
+        _ => parse(media, &call.body, call.row),
     };
-    let mut object = match parsed.map_err(|fault| unrecognised(call.row, &call.body, &fault))? {
+    let Parsed { value, complaints: duplicates } =
+        parsed.map_err(|fault| unrecognised(call.row, &call.body, &fault))?;
+    let mut object = match value {
         Value::Object(map) => map,
         Value::Null => Map::new(),
         _ => return Err(unrecognised(call.row, &call.body, "the body is no object")),
     };
     let given = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if !given.is_empty() && given != subresource.kind {
-        let message =
-            format!("{given} cannot be handled as a {}: it is another kind than the path names", subresource.kind);
+    if !given.is_empty() && given != kind {
+        let message = format!("{given} cannot be handled as a {kind}: it is another kind than the path names");
         return Err(ApiError::bad_request(message));
     }
-    object.insert("apiVersion", api_version);
-    object.insert("kind", subresource.kind);
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let cannot = |why: &str| {
+        ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    };
+    object.insert("apiVersion", api_version.as_str());
+    object.insert("kind", kind);
+    let unknown = match builtin::message_of_kind(&api_version, kind) {
+        Some(message) => builtin::decode_whole(message, &mut object).map_err(|error| cannot(&error.message))?.unknown,
+        None => Vec::new(),
+    };
+    let complaints = complaints(duplicates, &unknown);
+    match validation {
+        FieldValidation::Strict if !complaints.is_empty() => {
+            return Err(cannot(&format!("strict decoding error: {}", complaints.join(", "))));
+        }
+        FieldValidation::Warn => complaints.into_iter().for_each(|text| call.cx.warn(text)),
+        _ => {}
+    }
+    let namespace = metadata_str(&object, "namespace").unwrap_or_default();
+    if !namespace.is_empty() && namespace != call.cx.info.namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::bad_request(message));
+    }
     Ok(Value::Object(object))
+}
+
+/// `DeleteOptions` in the body of a delete, in the form of their type: values of other types are refused,
+/// unknown fields let be.
+pub(super) fn delete_options(value: Value) -> Result<Value, ApiError> {
+    let mut options = match value {
+        Value::Object(map) => map,
+        Value::Null => Map::new(),
+        _ => return Err(ApiError::bad_request("the options of a delete have to be an object")),
+    };
+    if let Some(message) = builtin::message_of_kind("v1", "DeleteOptions") {
+        builtin::decode_whole(message, &mut options).map_err(|error| ApiError::bad_request(error.message))?;
+    }
+    Ok(Value::Object(options))
 }
 
 /// `DeleteOptions` in a protobuf body.

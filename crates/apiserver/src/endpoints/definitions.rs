@@ -3,37 +3,32 @@
 
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::object::metadata_str;
+use allotment_store::{ListQuery, Scope};
 
 use super::metadata::format_time;
+use super::store;
 use crate::crd;
-use crate::registry::{Registry, Row};
+use crate::registry::Row;
 use crate::server::Context;
+use crate::status::ApiError;
 
 fn is_definition(row: &Row) -> bool {
     row.kind.group == "apiextensions.k8s.io" && row.kind.plural == "customresourcedefinitions"
 }
 
 /// Sets accepted names, conditions and stored versions.
-pub(super) fn before_write(cx: &Context, row: &Row, object: &mut Map) {
+pub(super) async fn before_write(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
     if !is_definition(row) {
-        return;
+        return Ok(());
     }
     let group = object.get("spec").and_then(|spec| spec.get("group")).and_then(Value::as_str).unwrap_or_default();
     let own = metadata_str(object, "name").unwrap_or_default();
-    let others = names_in_use(&cx.tenant.registry(), group, own);
+    let scope = Scope { tenant: cx.tenant.tenant.clone(), resource: row.kind.resource(), namespace: None };
+    let query = ListQuery { scope, at: None, after: None, limit: 0 };
+    let page = cx.server.store().list(query).await.map_err(|error| store::api_error(&error))?;
+    let others = crd::NamesInUse::in_group(group, own, &cx.tenant.registry(), &page.entries);
     crd::establish(object, &others, &format_time(cx.server.clock().now()));
-}
-
-/// Names that other kinds of the group have.
-fn names_in_use(registry: &Registry, group: &str, own: &str) -> crd::NamesInUse {
-    let mut names = crd::NamesInUse::default();
-    let others = registry.kinds().filter(|kind| kind.group == group && format!("{}.{group}", kind.plural) != own);
-    for kind in others {
-        names.resources.extend([kind.plural.clone(), kind.singular.clone()]);
-        names.resources.extend(kind.short_names.iter().cloned());
-        names.kinds.extend([kind.kind.clone(), kind.list_kind.clone()]);
-    }
-    names
+    Ok(())
 }
 
 /// Keeps a definition until its instances are gone.

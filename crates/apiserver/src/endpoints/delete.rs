@@ -67,7 +67,7 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
     }
     let parsed = decode::parse(media, &call.body, call.row)
         .map_err(|fault| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {fault}")))?;
-    DeleteOptions::parse(call.query, Some(&parsed.value))
+    DeleteOptions::parse(call.query, Some(&decode::delete_options(parsed.value)?))
 }
 
 fn success(row: &Row, name: &str, uid: &str) -> Value {

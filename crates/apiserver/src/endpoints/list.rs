@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use allotment_machinery::field::go_quote;
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::selector::{FieldSelector, LabelSelector};
+use allotment_machinery::selector::{FieldSelector, FieldTerm, LabelSelector};
 use allotment_store::{Entry, ListQuery, Revision, Scope, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -59,6 +60,12 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
+    /// The one name that can be selected at all, if the field selector names it.
+    fn only_name(&self) -> Option<&str> {
+        let names = |term: &&FieldTerm| term.field == "metadata.name" && !term.negated;
+        self.fields.terms().iter().find(names).map(|term| term.value.as_str())
+    }
+
     /// Whether the stored object is selected.
     pub(super) fn selects(&self, row: &Row, entry: &Entry) -> bool {
         self.is_everything() || (self.selects_names(entry) && self.selects_content(row, entry))
@@ -94,8 +101,11 @@ impl Selection {
 
 fn check_field(row: &Row, field: &str) -> Result<(), ApiError> {
     let selectable = &row.version().selectable_fields;
+    // Cluster-scoped kinds have no namespace to be selected by, but those built-in ones that have no fields
+    // of their own do not look.
+    let knows_namespace = row.kind.namespaced || (!row.kind.custom && selectable.is_empty());
     if field == "metadata.name"
-        || (field == "metadata.namespace" && (row.kind.namespaced || !row.kind.custom))
+        || (field == "metadata.namespace" && knows_namespace)
         || selectable.iter().any(|have| have == field)
     {
         return Ok(());
@@ -133,12 +143,20 @@ pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Sel
     let start = start(call, options).await?;
     let everything = selection.is_everything();
     let (mut at, mut after) = (start.at, start.after);
+    if let (Some(name), None, None) = (selection.only_name(), at, &after)
+        && (!call.row.kind.namespaced || !call.object_namespace().is_empty())
+    {
+        return only(call, name, selection).await;
+    }
     let mut entries = Vec::new();
+    // Any version will do: such a list is answered whole, as from the cache of kube-apiserver.
+    let most = if options.resource_version == "0" && options.continue_token.is_empty() { 0 } else { options.limit };
     loop {
-        let limit = if everything { options.limit } else { CHUNK };
+        let limit = if everything { most } else { CHUNK };
         let query = ListQuery { scope: scope(call), at, after: after.clone(), limit };
         let read = call.cx.server.store().list(query).await;
-        let page = read.map_err(|error| list_error(&error, options, after.as_ref()))?;
+        let tenant = call.cx.tenant.tenant.as_str();
+        let page = read.map_err(|error| list_error(tenant, &error, options, after.as_ref()))?;
         at = Some(page.revision);
         let count = page.entries.len();
         for (index, entry) in page.entries.into_iter().enumerate() {
@@ -148,8 +166,8 @@ pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Sel
             }
             entries.push(entry);
             let behind = count - index - 1 + page.remaining;
-            if options.limit > 0 && entries.len() == options.limit && behind > 0 {
-                let continue_token = token(page.revision, after.as_ref());
+            if most > 0 && entries.len() == most && behind > 0 {
+                let continue_token = token(call.cx.tenant.tenant.as_str(), page.revision, after.as_ref());
                 let remaining = everything.then_some(behind);
                 return Ok(ListPage { revision: page.revision, entries, continue_token, remaining });
             }
@@ -159,6 +177,16 @@ pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Sel
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// The page of the one object that can be selected.
+async fn only(call: &Call<'_>, name: &str, selection: &Selection) -> Result<ListPage, ApiError> {
+    // The revision is read first: the object may be newer than the page says, never older.
+    let revision = call.cx.server.store().revision().await.map_err(|error| store::api_error(&error))?;
+    let found = store::find(call.cx, &store::key(call.cx, call.row, &call.object_namespace(), name)).await?;
+    let entries: Vec<_> = found.into_iter().filter(|entry| selection.selects(call.row, entry)).collect();
+    let revision = entries.iter().map(|entry| entry.revision).fold(revision, Revision::max);
+    Ok(ListPage { revision, entries, continue_token: String::new(), remaining: None })
 }
 
 /// The part of the collection that the path names.
@@ -173,12 +201,16 @@ pub(super) fn scope(call: &Call<'_>) -> Scope {
 
 async fn start(call: &Call<'_>, options: &ListOptions) -> Result<Start, ApiError> {
     if !options.continue_token.is_empty() {
-        return continued(options);
+        return continued(call.cx.tenant.tenant.as_str(), options);
     }
     let asked = match options.resource_version.as_str() {
         "" | "0" => return Ok(Start { at: None, after: None }),
         text => text.parse().map(Revision).map_err(|_| {
-            ApiError::bad_request(format!("invalid resource version {text:?}: it has to be a whole number"))
+            let text = go_quote(text);
+            ApiError::bad_request(format!(
+                "invalid resource version: resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: \
+                 invalid syntax"
+            ))
         })?,
     };
     let current = call.cx.server.store().revision().await.map_err(|error| store::api_error(&error))?;
@@ -193,37 +225,47 @@ async fn start(call: &Call<'_>, options: &ListOptions) -> Result<Start, ApiError
     Ok(Start { at: exact.then_some(asked), after: None })
 }
 
-/// The longest token that is read, in bytes: two names of 253 characters and a revision, encoded.
-const TOKEN_LIMIT: usize = 1024;
+/// The longest token that is read, in bytes: three names of 253 characters and a revision, encoded.
+const TOKEN_LIMIT: usize = 1536;
 
-/// Where a page after the first begins: the text `v1 REVISION NAMESPACE/NAME`, encoded so that nobody is
-/// tempted to rely on it. Revision 0 stands for the newest state.
-fn token(revision: Revision, after: Option<&(Arc<str>, Arc<str>)>) -> String {
+/// Where a page after the first begins: the text `v2 REVISION TENANT/NAMESPACE/NAME`, encoded so that nobody
+/// is tempted to rely on it. Revision 0 stands for the newest state.
+fn token(tenant: &str, revision: Revision, after: Option<&(Arc<str>, Arc<str>)>) -> String {
     let (namespace, name) = after.map(|(namespace, name)| (&**namespace, &**name)).unwrap_or_default();
-    URL_SAFE_NO_PAD.encode(format!("v1 {revision} {namespace}/{name}"))
+    URL_SAFE_NO_PAD.encode(format!("v2 {revision} {tenant}/{namespace}/{name}"))
 }
 
-fn continued(options: &ListOptions) -> Result<Start, ApiError> {
+fn continued(tenant: &str, options: &ListOptions) -> Result<Start, ApiError> {
+    let invalid =
+        || ApiError::bad_request("invalid continue token: continue key is not valid: this server has not given it");
+    let start = read_token(tenant, &options.continue_token).ok_or_else(invalid)?;
     if !matches!(options.resource_version.as_str(), "" | "0") {
         return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
     }
-    let invalid = || ApiError::bad_request("continue key is not valid: it is not one that this server has given");
-    let token = Some(&options.continue_token).filter(|token| token.len() <= TOKEN_LIMIT).ok_or_else(invalid)?;
-    let text =
-        URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(invalid)?;
-    let mut parts = text.splitn(3, ' ');
-    let (version, revision, after) = (parts.next(), parts.next(), parts.next());
-    let revision: u64 = revision.and_then(|text| text.parse().ok()).ok_or_else(invalid)?;
-    let (namespace, name) = after.and_then(|text| text.split_once('/')).ok_or_else(invalid)?;
-    if version != Some("v1") {
-        return Err(invalid());
-    }
-    let at = (revision > 0).then_some(Revision(revision));
-    Ok(Start { at, after: Some((Arc::from(namespace), Arc::from(name))) })
+    Ok(start)
+}
+
+/// What a token of this tenant says; those of others are none.
+fn read_token(tenant: &str, token: &str) -> Option<Start> {
+    let token = Some(token).filter(|token| token.len() <= TOKEN_LIMIT)?;
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+    let (revision, after) = text.strip_prefix("v2 ")?.split_once(' ')?;
+    let revision: u64 = revision.parse().ok()?;
+    let (of, after) = after.split_once('/')?;
+    let (namespace, name) = after.split_once('/')?;
+    (of == tenant).then(|| Start {
+        at: (revision > 0).then_some(Revision(revision)),
+        after: Some((Arc::from(namespace), Arc::from(name))),
+    })
 }
 
 /// A page whose revision is gone can be had no more, but the newest state of what follows can.
-fn list_error(error: &StoreError, options: &ListOptions, after: Option<&(Arc<str>, Arc<str>)>) -> ApiError {
+fn list_error(
+    tenant: &str,
+    error: &StoreError,
+    options: &ListOptions,
+    after: Option<&(Arc<str>, Arc<str>)>,
+) -> ApiError {
     if options.continue_token.is_empty() || !matches!(error, StoreError::Compacted { .. }) {
         return store::api_error(error);
     }
@@ -233,6 +275,6 @@ fn list_error(error: &StoreError, options: &ListOptions, after: Option<&(Arc<str
          results. Continuing with the provided token results in an inconsistent list - objects that were created, \
          modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    expired.details.get_or_insert_default().continue_token = token(Revision(0), after);
+    expired.details.get_or_insert_default().continue_token = token(tenant, Revision(0), after);
     expired
 }

@@ -1,11 +1,14 @@
 //! Decodes `metadata` as a typed decoder would, keeps what the server alone may set, and holds the name
 //! against the URL's.
 
+use std::collections::BTreeSet;
+
 use allotment_machinery::field::note;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::object::metadata_str;
 
 use crate::registry::DecodeError;
+use crate::server::Context;
 use crate::status::ApiError;
 
 /// Types of the members of object metadata.
@@ -197,6 +200,28 @@ pub(super) fn keep_from_old(new: &mut Map, old: &Map) {
         copy(new, old, "deletionGracePeriodSeconds");
     }
     new.remove("selfLink");
+}
+
+/// Of owners that are named more than once the first stays, and the client is warned.
+pub(super) fn drop_repeated_owners(cx: &Context, metadata: &mut Map) {
+    let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else { return };
+    let mut seen = BTreeSet::new();
+    let mut repeated: Vec<String> = Vec::new();
+    owners.retain(|owner| {
+        let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default();
+        let first = seen.insert(uid.to_owned());
+        if !first && !repeated.iter().any(|known| known == uid) {
+            repeated.push(uid.to_owned());
+        }
+        first
+    });
+    if !repeated.is_empty() {
+        cx.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
+             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        ));
+    }
 }
 
 fn copy(new: &mut Map, old: &Map, field: &str) {

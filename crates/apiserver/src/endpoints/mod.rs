@@ -19,6 +19,7 @@ mod watch;
 
 use std::pin::Pin;
 
+use allotment_machinery::field::go_quote;
 use allotment_machinery::json::Value;
 use bytes::Bytes;
 use futures::Stream;
@@ -26,6 +27,7 @@ use futures::Stream;
 use crate::negotiation::{self, Accept, BodyMedia};
 use crate::query::Query;
 use crate::registry::{Row, Subresource};
+use crate::request::RequestInfo;
 use crate::server::Context;
 use crate::status::ApiError;
 
@@ -100,15 +102,32 @@ fn check_scope(call: &Call<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Names that could not be told from parts of a path (`k8s.io/apimachinery/pkg/api/validation/path`).
+fn check_name(info: &RequestInfo) -> Result<(), ApiError> {
+    let name = info.name.as_str();
+    let fault = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ if name.contains('%') => "may not contain '%'".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(ApiError::bad_request(format!("Name parameter invalid: {}: {fault}", go_quote(name))))
+}
+
 async fn main_resource(call: &Call<'_>) -> Result<Reply, ApiError> {
     let info = &call.cx.info;
-    if !call.row.version().verbs.contains(&info.verb) {
-        return Err(ApiError::method_not_allowed());
+    let verbs = call.row.version().verbs;
+    if !verbs.contains(&info.verb) {
+        // Reviews and the like have no objects, and so no paths that name one.
+        let nameless = info.names_object && verbs == ["create"];
+        return Err(if nameless { ApiError::unknown_resource() } else { ApiError::method_not_allowed() });
+    }
+    if info.names_object {
+        check_name(info)?;
     }
     match (info.verb, info.names_object) {
         ("get", true) => get::get(call).await,
         ("list", false) => list::list(call).await,
-        ("watch", false) => watch::watch(call).await,
+        ("watch", _) => watch::watch(call).await,
         ("create", false) => create::create(call).await,
         ("update", true) => update::update(call).await,
         ("patch", true) => patch::patch(call).await,
@@ -121,6 +140,7 @@ async fn main_resource(call: &Call<'_>) -> Result<Reply, ApiError> {
 async fn subresource(call: &Call<'_>, name: &str) -> Result<Reply, ApiError> {
     let (row, info) = (call.row, &call.cx.info);
     let subresources = &row.version().subresources;
+    check_name(info)?;
     match name {
         "status" if subresources.status => match info.verb {
             "get" => get::get(call).await,
@@ -128,7 +148,10 @@ async fn subresource(call: &Call<'_>, name: &str) -> Result<Reply, ApiError> {
             "patch" => patch::patch(call).await,
             verb => Err(not_supported(row, verb)),
         },
-        "scale" if subresources.scale.is_some() => scale::scale(call).await,
+        "scale" if subresources.scale.is_some() => match info.verb {
+            "get" | "update" | "patch" => scale::scale(call).await,
+            verb => Err(not_supported(row, verb)),
+        },
         _ => match subresources.others.iter().find(|other| other.name == name) {
             Some(other) => other_subresource(call, other).await,
             None if row.kind.custom => Err(ApiError::not_found(store::about(row, &info.name))),

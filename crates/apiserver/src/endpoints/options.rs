@@ -150,22 +150,11 @@ impl ListOptions {
     fn check(&self, version_match: &str, watch: bool) -> Vec<FieldError> {
         let at_match = Path::new("resourceVersionMatch");
         let forbidden = |detail: &str| FieldError::forbidden(&at_match, detail);
-        let mut errors = Vec::new();
-        if self.send_initial_events.is_some() && watch {
-            if version_match != "NotOlderThan" {
-                errors.push(forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
-            }
-            if !matches!(version_match, "" | "NotOlderThan") {
-                errors.push(FieldError::not_supported(&at_match, version_match, &["NotOlderThan"]));
-            }
-            return errors;
+        if watch {
+            return self.check_watch(version_match);
         }
+        let mut errors = Vec::new();
         if !version_match.is_empty() {
-            if watch {
-                return vec![forbidden(
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                )];
-            }
             if self.resource_version.is_empty() {
                 errors.push(forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"));
             }
@@ -183,6 +172,24 @@ impl ListOptions {
         if self.send_initial_events.is_some() {
             let at = Path::new("sendInitialEvents");
             errors.push(FieldError::forbidden(&at, "sendInitialEvents is forbidden for list"));
+        }
+        errors
+    }
+
+    fn check_watch(&self, version_match: &str) -> Vec<FieldError> {
+        let at = Path::new("resourceVersionMatch");
+        let mut errors = Vec::new();
+        let mut forbid = |detail: &str| errors.push(FieldError::forbidden(&at, detail));
+        match (self.send_initial_events, version_match) {
+            (Some(_), "NotOlderThan") | (None, "") => {}
+            (Some(_), _) => forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+            (None, _) => forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+        }
+        if !self.continue_token.is_empty() {
+            forbid("resourceVersionMatch is forbidden when continue is provided");
+        }
+        if !matches!(version_match, "" | "NotOlderThan") {
+            errors.push(FieldError::not_supported(&at, version_match, &["NotOlderThan"]));
         }
         errors
     }
@@ -320,6 +327,11 @@ mod tests {
             Some("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
         );
         check_list("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", true, None);
+        check_list(
+            "continue=x",
+            true,
+            Some("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"),
+        );
     }
 
     #[test]

@@ -68,13 +68,16 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
     let row = call.row;
     let decoding = |error: &dyn std::fmt::Display| ApiError::bad_request(format!("error decoding patch: {error}"));
     let parsed = json::parse_with_duplicates(&call.body).map_err(|error| decoding(&error))?;
-    let complaints = match patch_type {
-        PatchType::Json => Vec::new(),
-        _ => parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect(),
-    };
+    // Operations that name no place in an object are told of by their place in the patch.
+    let whose = if patch_type == PatchType::Json { "json patch " } else { "" };
+    let mut complaints: Vec<String> =
+        parsed.duplicates.iter().map(|path| format!("{whose}duplicate field {path:?}")).collect();
     let patched = match patch_type {
-        PatchType::Json => apply_json(parsed.value, old)?,
+        PatchType::Json => apply_json(parsed.value, old, &mut complaints)?,
         PatchType::Merge | PatchType::Strategic => {
+            if parsed.value.is_null() {
+                return Err(ApiError::bad_request("Invalid JSON Patch"));
+            }
             let Value::Object(patch) = parsed.value else {
                 return Err(decoding(&format_args!(
                     "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
@@ -106,37 +109,33 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
     Ok(object)
 }
 
-/// A patch cannot make another kind of an object.
+/// A patch cannot make another kind of an object. What it takes away of the type of a built-in object is
+/// filled in again.
 fn check_unmoved(row: &Row, object: &mut Map) -> Result<(), ApiError> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (version, kind) = (row.api_version(), row.kind.kind.as_str());
-    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
-    if given_version.is_empty() && given_kind.is_empty() {
-        object.insert("apiVersion", version);
-        object.insert("kind", kind);
-        return Ok(());
-    }
-    if given_version != version || given_kind != kind {
-        let message = format!(
-            "a patch cannot change the type of an object: it is {version}, Kind={kind}, and would become \
-             {given_version}, Kind={given_kind}"
-        );
-        return Err(ApiError::bad_request(message));
+    for (member, own) in [("apiVersion", row.api_version()), ("kind", row.kind.kind.clone())] {
+        let given = object.get(member).and_then(Value::as_str).unwrap_or_default();
+        if given != own && (!given.is_empty() || row.kind.custom) {
+            let why = format!("{member} has to be {own:?} and cannot be changed to {given:?}");
+            return Err(if row.kind.custom { ApiError::bad_request(why) } else { invalid_result(&why) });
+        }
+        object.insert(member, own);
     }
     Ok(())
 }
 
 /// 422: the patch applies, but what comes out is no object of the kind. The object is not shown, since the
 /// client may not be allowed to read it.
-fn invalid_result(why: &str) -> ApiError {
+pub(super) fn invalid_result(why: &str) -> ApiError {
     ApiError::invalid("", "", "", &[FieldError::invalid(&Path::new("patch"), unshown(), why)])
 }
 
-fn apply_json(patch: Value, old: Map) -> Result<Value, ApiError> {
+fn apply_json(patch: Value, old: Map, complaints: &mut Vec<String>) -> Result<Value, ApiError> {
     let patch = JsonPatch::decode(patch).map_err(|error| match error {
         JsonPatchDecodeError::TooMany(_) => ApiError::too_large(error),
         JsonPatchDecodeError::NotAList(_) => ApiError::bad_request(error.to_string()),
     })?;
+    complaints
+        .extend(patch.unknown().take(decode::MAX_COMPLAINTS).map(|path| format!("json patch unknown field {path:?}")));
     // Kubernetes does not tell which operation failed; clients compare the text.
     patch.apply(Value::Object(old)).map_err(|_| {
         let message = "the server rejected our request due to an error in our request";
@@ -156,7 +155,7 @@ fn apply_strategic(row: &Row, old: &Map, patch: &Map) -> Result<Map, ApiError> {
 pub(super) fn apply_to_value(call: &Call<'_>, value: Value, patch: Value) -> Result<Value, ApiError> {
     match patch_type(call)? {
         PatchType::Json => match value {
-            Value::Object(map) => apply_json(patch, map),
+            Value::Object(map) => apply_json(patch, map, &mut Vec::new()),
             other => Ok(other),
         },
         // A Scale has no lists, so that the two are the same.

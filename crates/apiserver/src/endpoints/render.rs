@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use allotment_machinery::field::go_quote;
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::object::{metadata_str, type_prefix};
@@ -93,6 +94,11 @@ fn pretty_into(value: &Value, depth: usize, out: &mut String) {
 fn wrong_form(call: &Call<'_>, list: bool) -> ApiError {
     let kind = if list { &call.row.kind.list_kind } else { &call.row.kind.kind };
     let group = if call.row.kind.group.is_empty() { "core" } else { &call.row.kind.group };
+    let (group, kind) = match (call.row.kind.custom, list) {
+        (true, true) => ("unstructured", "UnstructuredList"),
+        (true, false) => ("unstructured", "Unstructured"),
+        (false, _) => (group, kind.as_str()),
+    };
     let message = if list {
         format!("you requested PartialObjectMetadata, but the requested object is a list (*{group}.{kind})")
     } else {
@@ -244,7 +250,11 @@ impl Shape {
             "None" => IncludeObject::None,
             "Object" => IncludeObject::Object,
             other => {
-                let message = format!("Invalid value: {other:?}: must be one of: None, Metadata, Object");
+                let other = go_quote(other);
+                let message = format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other}: must be \
+                     'Metadata', 'Object', 'None', or empty"
+                );
                 return Err(ApiError::bad_request(message));
             }
         };

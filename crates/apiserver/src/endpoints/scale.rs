@@ -1,5 +1,6 @@
 //! `/scale`: the desired and the present number of something, whatever it is.
 
+use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::jsonpath::JsonPath;
@@ -7,8 +8,10 @@ use allotment_machinery::object::{metadata_mut, metadata_str};
 
 use super::options::WriteOptions;
 use super::store::{self, about};
-use super::update::{ATTEMPTS, Raced, replace};
-use super::{Call, Reply};
+use super::update::{ATTEMPTS, Raced, check_uid, replace};
+use super::{Call, Reply, decode, metadata};
+use crate::builtin;
+use crate::negotiation::BodyMedia;
 use crate::registry::Scale;
 use crate::status::ApiError;
 
@@ -40,6 +43,7 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
         let mut object = store::object_of(row, &current.body)?;
         let wanted = wanted(call, scale, &object)?;
         set_replicas(scale, &mut object, &wanted)?;
+        check_uid(row, &object, &current)?;
         match replace(cx, row, current, object, options).await {
             Ok(body) => {
                 let value = scale_of(scale, &store::object_of(row, &body)?);
@@ -101,48 +105,61 @@ fn selector_text(value: &Value) -> Option<String> {
     }
 }
 
-/// The number that the request asks for, and the revision it expects.
+/// What the request asks for: the number, and the object that it expects.
 struct Wanted {
     replicas: i64,
     resource_version: Option<String>,
+    uid: Option<String>,
 }
 
 fn wanted(call: &Call<'_>, scale: &Scale, object: &Map) -> Result<Wanted, ApiError> {
-    let body = allotment_machinery::json::parse(&call.body)
-        .map_err(|error| ApiError::bad_request(format!("the body is no Scale: {error}")))?;
-    let body = if call.cx.info.verb == "patch" {
+    let is_patch = call.cx.info.verb == "patch";
+    let body = decode::parse(call_media(call)?, &call.body, call.row)
+        .map_err(|fault| ApiError::bad_request(format!("the body is no Scale: {fault}")))?;
+    let body = if is_patch {
         let mut current = scale_of(scale, object);
         if let Some(metadata) = current.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }
-        super::patch::apply_to_value(call, current, body)?
+        super::patch::apply_to_value(call, current, body.value)?
     } else {
-        body
+        body.value
     };
+    let Value::Object(mut body) = body else { return Err(ApiError::bad_request("the body is no Scale")) };
     let kind = body.get("kind").and_then(Value::as_str).unwrap_or("Scale");
     if kind != "Scale" {
         return Err(ApiError::bad_request(format!("the body is no Scale but of kind {kind:?}")));
     }
-    let name = body.at(&["metadata", "name"]).and_then(Value::as_str).unwrap_or_default();
-    if !name.is_empty() && name != call.cx.info.name {
-        let path = &call.cx.info.name;
-        let message = format!("the name of the object ({name}) does not match the name on the URL ({path})");
+    if let Some(message) = builtin::message_of_kind("autoscaling/v1", "Scale")
+        && let Err(error) = builtin::decode_whole(message, &mut body)
+    {
+        let why = error.message;
+        return Err(match is_patch {
+            true => super::patch::invalid_result(&why),
+            false => ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {why}")),
+        });
+    }
+    metadata::check_name(&body, &call.cx.info.name)?;
+    let namespace = metadata_str(&body, "namespace").unwrap_or_default();
+    if call.row.kind.namespaced && !namespace.is_empty() && namespace != call.cx.info.namespace {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(ApiError::bad_request(message));
     }
-    let replicas = match body.at(&["spec", "replicas"]) {
-        None | Some(Value::Null) => 0,
-        Some(value) => value.as_i64().filter(|count| i32::try_from(*count).is_ok()).ok_or_else(|| {
-            ApiError::bad_request("Scale in version \"v1\" cannot be handled as a Scale: spec.replicas is no int32")
-        })?,
-    };
-    if replicas < 0 {
-        let at = allotment_machinery::field::Path::new("spec").child("replicas");
-        let error =
-            allotment_machinery::field::FieldError::invalid(&at, replicas, "must be greater than or equal to 0");
+    let replicas = body.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or_default();
+    // Custom kinds say in their own words what is wrong with the number, wherever it comes from.
+    if replicas < 0 && !call.row.kind.custom {
+        let at = Path::new("spec").child("replicas");
+        let error = FieldError::invalid(&at, replicas, "must be greater than or equal to 0");
         return Err(ApiError::invalid("autoscaling", "Scale", &call.cx.info.name, &[error]));
     }
-    let resource_version = body.at(&["metadata", "resourceVersion"]).and_then(Value::as_str).map(str::to_owned);
-    Ok(Wanted { replicas, resource_version })
+    let text = |field: &str| metadata_str(&body, field).filter(|text| !text.is_empty()).map(str::to_owned);
+    let resource_version = text("resourceVersion").filter(|version| version != "0");
+    Ok(Wanted { replicas, resource_version, uid: text("uid") })
+}
+
+/// How the body is written: patches are JSON, whatever kind of patch they are.
+fn call_media(call: &Call<'_>) -> Result<BodyMedia, ApiError> {
+    if call.cx.info.verb == "patch" { Ok(BodyMedia::Json) } else { call.body_media() }
 }
 
 fn set_replicas(scale: &Scale, object: &mut Map, wanted: &Wanted) -> Result<(), ApiError> {
@@ -150,11 +167,13 @@ fn set_replicas(scale: &Scale, object: &mut Map, wanted: &Wanted) -> Result<(), 
     if !path.is_some_and(|path| path.set(object, Value::from(wanted.replicas))) {
         return Err(ApiError::internal("the path of the replicas names no member that can be set"));
     }
-    let expected = wanted.resource_version.clone().filter(|version| !version.is_empty() && version != "0");
-    let own = metadata_str(object, "resourceVersion").unwrap_or_default().to_owned();
-    if let Some(metadata) = metadata_mut(object) {
-        // Without a revision of its own, the request is for whatever is there now.
-        metadata.insert("resourceVersion", expected.unwrap_or(own));
+    let Some(metadata) = metadata_mut(object) else { return Ok(()) };
+    // Without a revision of its own, the request is for whatever is there now.
+    if let Some(version) = &wanted.resource_version {
+        metadata.insert("resourceVersion", version.as_str());
+    }
+    if let Some(uid) = &wanted.uid {
+        metadata.insert("uid", uid.as_str());
     }
     Ok(())
 }

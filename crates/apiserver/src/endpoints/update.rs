@@ -58,7 +58,7 @@ fn check_names(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError
 }
 
 /// A UID in the body of a PUT is a precondition.
-fn check_uid(row: &Row, object: &Map, current: &Entry) -> Result<(), ApiError> {
+pub(super) fn check_uid(row: &Row, object: &Map, current: &Entry) -> Result<(), ApiError> {
     let Some(uid) = metadata_str(object, "uid") else { return Ok(()) };
     let stored = allotment_machinery::json::parse(&current.body).ok();
     let have = stored.as_ref().and_then(|stored| stored.at(&["metadata", "uid"])).and_then(Value::as_str);
@@ -150,9 +150,10 @@ async fn prepared(
     let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     if let Some(metadata) = metadata_mut(&mut object) {
         metadata::keep_from_old(metadata, old_metadata);
+        metadata::drop_repeated_owners(cx, metadata);
     }
     if subresource == "status" {
-        object = with_status_of(old, object);
+        object = with_status_of(row, old, object);
     }
     let operation = AdmissionOperation::Update;
     let (namespace, name) = (&*current.namespace, &*current.name);
@@ -168,17 +169,21 @@ async fn prepared(
     }
     row.kind.strategy.canonicalise(&mut object);
     let mut object = admission.validate(object, Some(old)).await?;
-    definitions::before_write(cx, row, &mut object);
+    definitions::before_write(cx, row, &mut object).await?;
     Ok(object)
 }
 
-/// `/status` takes the status and nothing else.
-fn with_status_of(old: &Map, mut new: Map) -> Map {
+/// `/status` takes the status and, of most built-in kinds, metadata.
+fn with_status_of(row: &Row, old: &Map, mut new: Map) -> Map {
     let mut object = old.clone();
-    match new.remove("status") {
-        Some(status) => object.insert("status", status),
-        None => object.remove("status"),
-    };
+    let keeps_metadata = row.kind.custom || row.kind.strategy.status_keeps_metadata();
+    let members: &[&str] = if keeps_metadata { &["status"] } else { &["metadata", "status"] };
+    for member in members {
+        match new.remove(member) {
+            Some(value) => object.insert(*member, value),
+            None => object.remove(member),
+        };
+    }
     object
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use allotment_machinery::json::Value;
 use allotment_machinery::object::type_prefix;
+use allotment_machinery::selector::escape_value;
 use allotment_store::{Entry, Event, EventKind, ListQuery, Revision, StoreError, Watch, WatchScope};
 use bytes::Bytes;
 use futures::Stream;
@@ -30,7 +31,13 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// Answers a watch.
 pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, ApiError> {
-    let options = ListOptions::parse(call.query, true)?;
+    let mut options = ListOptions::parse(call.query, true)?;
+    if call.cx.info.names_object {
+        // `/api/v1/watch/…/NAME`
+        let name = escape_value(&call.cx.info.name);
+        let separator = if options.field_selector.is_empty() { "" } else { "," };
+        options.field_selector.push_str(&format!("{separator}metadata.name={name}"));
+    }
     let selection = Selection::parse(call.row, &options)?;
     let frames = open(call, &options, selection).await?;
     Ok(Reply::Watch(Box::pin(frames)))

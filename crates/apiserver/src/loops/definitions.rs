@@ -1,11 +1,12 @@
-//! Definitions that are being deleted: their objects go first.
+//! Definitions: of those that are being deleted, the objects go first; names that are free again go to
+//! those that ask for them.
 
 use std::sync::Arc;
 
 use allotment_store::Resource;
 
 use super::graph::Place;
-use super::objects::{Failure, Objects};
+use super::objects::{Failure, Object, Objects};
 use crate::crd;
 
 /// How many objects are deleted before others get their turn.
@@ -41,4 +42,26 @@ pub(super) async fn clean_up(objects: &Objects, name: &Arc<str>) -> Result<(), F
     // What is left is held by finalizers and brings this here again when it goes; what was beyond this
     // batch has its turn now.
     if more > 0 { Err(Failure::Changed) } else { Ok(()) }
+}
+
+/// Gives definitions of a group that lack names those that nobody has any more.
+pub(super) async fn give_names(objects: &Objects, group: &str) -> Result<(), Failure> {
+    let resource = Resource::new("customresourcedefinitions", "apiextensions.k8s.io");
+    let (entries, _) = objects.list(&resource, None, 0).await?;
+    let of_group = entries.iter().filter(|entry| entry.name.split_once('.').is_some_and(|(_, have)| have == group));
+    for definition in of_group.cloned().filter_map(Object::read) {
+        if !crd::wants_names(&definition.content) {
+            continue;
+        }
+        let registry = objects.tenant().registry();
+        let others = crd::NamesInUse::in_group(group, &definition.entry.name, &registry, &entries);
+        let mut content = definition.content.clone();
+        crd::establish(&mut content, &others, &objects.now());
+        if content != definition.content {
+            objects.update(&definition, content).await?;
+            // The next one has to see what this one got; the change brings this here again.
+            return Ok(());
+        }
+    }
+    Ok(())
 }

@@ -165,6 +165,10 @@ impl Objects {
             }
             _ => {}
         }
+        if !new && entry.resource.as_str() == DEFINITIONS {
+            // Names may have been given back.
+            work.push(Work::Names(Arc::from(name.split_once('.').map_or("", |(_, group)| group))));
+        }
         if gone && entry.resource.as_str() == "serviceaccounts" {
             work.extend(self.token_secrets_of(&entry.namespace, name));
         }

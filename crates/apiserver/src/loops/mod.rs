@@ -182,6 +182,7 @@ async fn do_work(server: &ApiServer, known: &Known, item: &Item) -> Result<(), F
             Work::Defaults(namespace) => defaults::ensure(&objects, namespace).await,
             Work::Namespace(namespace) => namespaces::empty(&objects, namespace).await,
             Work::Definition(name) => definitions::clean_up(&objects, name).await,
+            Work::Names(group) => definitions::give_names(&objects, group).await,
             Work::TokenSecret(place) => token_secrets::ensure(&objects, place).await,
             Work::Dependent(place) => collector::check_dependent(&objects, known, place).await,
             Work::Owner(place) => collector::release_owner(&objects, known, place).await,

@@ -30,6 +30,8 @@ pub(super) enum Work {
     Namespace(Arc<str>),
     /// A definition that is being deleted.
     Definition(Arc<str>),
+    /// The names that definitions of a group ask for, some of which may be free again.
+    Names(Arc<str>),
     /// A Secret for a token of an account.
     TokenSecret(Place),
     /// An object that has owners, which may be gone.

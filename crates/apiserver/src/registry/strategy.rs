@@ -45,6 +45,12 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         true
     }
 
+    /// Whether a write of `/status` leaves metadata alone, as it does of custom kinds anyway. Otherwise
+    /// labels, annotations, owners and finalizers can be written there too.
+    fn status_keeps_metadata(&self) -> bool {
+        false
+    }
+
     /// Whether new objects are taken: not of a kind whose definition is being deleted.
     fn takes_new(&self) -> bool {
         true

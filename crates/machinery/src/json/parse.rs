@@ -7,6 +7,9 @@ use crate::field::note;
 /// property costs two levels), shallow enough for a small thread's stack.
 pub const MAX_DEPTH: usize = 256;
 
+/// Digits that every float's range has room for.
+const SAFE_DIGITS: usize = 300;
+
 /// Why a text is not JSON, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
@@ -32,6 +35,9 @@ pub enum JsonErrorKind {
     /// More than [`MAX_DEPTH`] arrays and objects in each other.
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// A number that no float holds: nobody could read it again.
+    #[error("a number is out of range")]
+    NumberRange,
     /// Not UTF-8.
     #[error("invalid UTF-8")]
     NotUtf8,
@@ -259,14 +265,20 @@ impl Parser<'_> {
             self.at += 1;
             self.digits()?;
         }
+        let mut large = self.at - start > SAFE_DIGITS;
         if matches!(self.peek(), Some(b'e' | b'E')) {
+            large = true;
             self.at += 1;
             if matches!(self.peek(), Some(b'+' | b'-')) {
                 self.at += 1;
             }
             self.digits()?;
         }
-        Ok(Value::Number(Number::from_grammar(&self.text[start..self.at])))
+        let number = Number::from_grammar(&self.text[start..self.at]);
+        if large && number.as_f64().is_infinite() {
+            return Err(JsonError { offset: start, kind: JsonErrorKind::NumberRange });
+        }
+        Ok(Value::Number(number))
     }
 
     fn string(&mut self) -> Result<String, JsonError> {

@@ -1,8 +1,9 @@
 //! JSON patch (RFC 6902) as kube-apiserver applies it.
 //!
-//! Where its library differs from the RFC, so does this: the document as a whole (the empty pointer)
-//! cannot be the place of an operation; `replace` also adds a member; an absent member reads as `null`
-//! in `test` and `copy`; negative indexes count from the end; an absent `value` is `null`.
+//! Where its library differs from the RFC, so does this: of the document as a whole (the empty pointer) only
+//! `replace` and `test` are known; what stands before the first slash of a pointer is passed over; `replace`
+//! also adds a member; an absent member reads as `null` in `test` and `copy`; negative indexes count from the
+//! end; an absent `value` is `null`.
 
 use crate::json::{MAX_DEPTH, Map, Value};
 
@@ -19,6 +20,9 @@ const MAX_WORK: usize = 200_000_000;
 pub struct JsonPatch {
     operations: Vec<Map>,
 }
+
+/// The members of an operation.
+const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 
 /// Why a body is no JSON patch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +95,14 @@ impl JsonPatch {
         Ok(JsonPatch { operations: operations.collect::<Result<_, _>>()? })
     }
 
+    /// Paths of members that operations do not have: `[0].extra`.
+    pub fn unknown(&self) -> impl Iterator<Item = String> {
+        self.operations.iter().enumerate().flat_map(|(index, operation)| {
+            let unknown = operation.iter().filter(|(name, _)| !MEMBERS.contains(name));
+            unknown.map(move |(name, _)| format!("[{index}].{name}"))
+        })
+    }
+
     /// What the patch makes of `document`.
     pub fn apply(self, document: Value) -> Result<Value, JsonPatchError> {
         let mut run = Run { document, copied: 0, work: 0 };
@@ -114,6 +126,9 @@ impl Run {
     fn operation(&mut self, operation: &mut Map) -> Result<(), Problem> {
         let value = operation.remove("value").unwrap_or_default();
         let name = operation.get("op").and_then(Value::as_str).unwrap_or_default();
+        if operation.get("path").and_then(Value::as_str) == Some("") {
+            return self.whole(name, value);
+        }
         let path = pointer(operation, "path");
         match name {
             "add" => self.add(&path?, value),
@@ -130,6 +145,23 @@ impl Run {
                 let value = self.take(&pointer(operation, "from")?)?;
                 self.add(&path, value)
             }
+            _ => Err(Problem::UnknownOperation),
+        }
+    }
+
+    /// An operation on the document as a whole.
+    fn whole(&mut self, name: &str, value: Value) -> Result<(), Problem> {
+        match (name, &value) {
+            ("replace", Value::Object(_) | Value::Array(_)) => {
+                if !fits(&value, MAX_DEPTH, &mut self.work) {
+                    return Err(Problem::TooDeep);
+                }
+                self.document = value;
+                self.check_work()
+            }
+            ("test", _) if self.document == value => Ok(()),
+            ("test", _) => Err(Problem::TestFailed),
+            ("add" | "remove" | "replace" | "copy" | "move", _) => Err(Problem::Pointer),
             _ => Err(Problem::UnknownOperation),
         }
     }
@@ -249,7 +281,7 @@ struct Pointer {
 
 fn pointer(operation: &Map, field: &str) -> Result<Pointer, Problem> {
     let text = operation.get(field).and_then(Value::as_str).ok_or(Problem::Pointer)?;
-    let text = text.strip_prefix('/').ok_or(Problem::Pointer)?;
+    let (_, text) = text.split_once('/').ok_or(Problem::Pointer)?;
     // `~01` is `~1`, so that slashes go first.
     let mut parents: Vec<String> = text.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
     let last = parents.pop().ok_or(Problem::Pointer)?;
@@ -330,6 +362,12 @@ mod tests {
         check(document, r#"[{"op":"frob","path":"/data/x"}]"#, Err(Problem::UnknownOperation));
         check(document, r#"[{"op":"add","value":1}]"#, Err(Problem::Pointer));
         check(document, r#"[{"op":"replace","path":"","value":1}]"#, Err(Problem::Pointer));
+        check(document, r#"[{"op":"replace","path":"","value":{"a":1}}]"#, Ok(r#"{"a":1}"#));
+        check(document, r#"[{"op":"test","path":"","value":{}}]"#, Err(Problem::TestFailed));
+        check(document, r#"[{"op":"remove","path":""}]"#, Err(Problem::Pointer));
+        check(document, r#"[{"op":"frob","path":""}]"#, Err(Problem::UnknownOperation));
+        check(document, r#"[{"op":"add","path":"x","value":1}]"#, Err(Problem::Pointer));
+        check(r#"{}"#, r#"[{"op":"add","path":"passed-over/x","value":1}]"#, Ok(r#"{"x":1}"#));
         check(document, r#"[{"op":"copy","path":"/a"}]"#, Err(Problem::Pointer));
     }
 

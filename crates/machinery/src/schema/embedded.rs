@@ -68,7 +68,23 @@ pub(super) fn prune_metadata(resource: &mut Map, trail: Trail<'_>, unknown: &mut
         }
         known && !value.is_null()
     });
+    let Some(Value::Array(owners)) = metadata.get_mut("ownerReferences") else { return };
+    let metadata = Trail::Member(&trail, "metadata");
+    let list = Trail::Member(&metadata, "ownerReferences");
+    for (index, owner) in owners.iter_mut().enumerate() {
+        let Value::Object(owner) = owner else { continue };
+        owner.retain(|name, _| {
+            let known = OWNER_MEMBERS.contains(&name);
+            if !known {
+                note(unknown, || Trail::Member(&Trail::Index(&list, index), name).to_string());
+            }
+            known
+        });
+    }
 }
+
+/// The members of an owner reference (`k8s.io/apimachinery/pkg/apis/meta/v1`, OwnerReference).
+const OWNER_MEMBERS: [&str; 6] = ["apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"];
 
 /// Finds the first embedded resource whose metadata has a member of the wrong type: one that a decoder
 /// of object metadata refuses.
@@ -86,6 +102,11 @@ pub fn check_embedded_metadata(schema: &Schema, object: &Map) -> Result<(), Fiel
 }
 
 fn wrong_metadata(resource: &Map, path: &Path) -> Option<FieldError> {
+    for name in ["apiVersion", "kind"] {
+        if let Some(value) = resource.get(name).filter(|value| value.as_str().is_none()) {
+            return Some(FieldError::invalid(&path.child(name), value, "must be a string"));
+        }
+    }
     let metadata = resource.get("metadata")?;
     let path = path.child("metadata");
     let members = match metadata {

@@ -126,7 +126,7 @@ fn is_date_time(text: &str) -> bool {
     if !two_digits(hours, "23") || !two_digits(minutes, "59") || !two_digits(seconds, "59") {
         return false;
     }
-    let zone = match rest.strip_prefix('.') {
+    let zone = match rest.strip_prefix(['.', ',']) {
         Some(fraction) => {
             let zone = fraction.trim_start_matches(|character: char| character.is_ascii_digit());
             if zone.len() == fraction.len() {
@@ -160,7 +160,7 @@ fn is_duration_in_words(text: &str) -> bool {
         &["m", "min"],
         &["h", "hr", "hour"],
         &["d", "day"],
-        &["w", "week", "wk"],
+        &["w", "wk", "week"],
     ];
     let mut rest = text;
     while let Some(start) = rest.find(|character: char| character.is_ascii_digit()) {
@@ -294,6 +294,10 @@ fn is_rgb_color(text: &str) -> bool {
 
 fn is_social_security_number(text: &str) -> bool {
     let separator = |character: char| character == '-' || character == ' ';
+    // Separators may be left out of the pattern, but not of the length.
+    if text.len() != 11 {
+        return false;
+    }
     let rest = match (text.get(..3), text.get(3..)) {
         (Some(area), Some(rest)) if all_digits(area) => rest.strip_prefix(separator).unwrap_or(rest),
         _ => return false,
@@ -314,8 +318,9 @@ fn is_request_uri(text: &str) -> bool {
     }
     let rest = match text.split_once(':') {
         Some((scheme, rest)) if is_scheme(scheme) => {
+            // What does not begin with a slash is opaque.
             if !rest.starts_with('/') {
-                return !rest.is_empty();
+                return true;
             }
             rest
         }

@@ -20,6 +20,9 @@ pub fn parse_structural(value: &Value, path: &Path) -> Result<Schema, Vec<FieldE
     if !keywords.unsupported {
         errors = structural::check(raw, path);
     }
+    if errors.is_empty() && !keywords.unsupported && says_schema(raw) {
+        errors.push(FieldError::invalid(path, "", "OpenAPIV3Schema 'schema' is not supported"));
+    }
     let structural = errors.is_empty() && !keywords.unsupported;
     errors.extend(keywords.errors);
     let schema = node(raw);
@@ -27,6 +30,16 @@ pub fn parse_structural(value: &Value, path: &Path) -> Result<Schema, Vec<FieldE
         errors.extend(defaults_check::check(&schema, path));
     }
     if errors.is_empty() { Ok(schema) } else { Err(errors) }
+}
+
+/// Whether some node names the dialect that it is written in.
+fn says_schema(raw: Raw<'_>) -> bool {
+    raw.says("$schema") || children(raw).any(says_schema)
+}
+
+fn children(raw: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
+    let nested = raw.junctors().map(|(_, _, node)| node);
+    raw.properties().map(|(_, node)| node).chain(raw.items()).chain(raw.additional()).chain(nested)
 }
 
 /// Formats in a schema that are not checked, sorted, each once.
@@ -44,9 +57,7 @@ fn collect_formats(raw: Raw<'_>, found: &mut Vec<String>) {
     {
         found.push(name.to_owned());
     }
-    let nested = raw.junctors().map(|(_, _, node)| node);
-    let children = raw.properties().map(|(_, node)| node).chain(raw.items()).chain(raw.additional()).chain(nested);
-    for child in children {
+    for child in children(raw) {
         collect_formats(child, found);
     }
 }

@@ -90,6 +90,11 @@ fn complaint(source: &str, error: &regex::Error) -> String {
             let operator: String = source[from..].chars().take(1).collect();
             format!("error parsing regexp: missing argument to repetition operator: `{operator}`")
         }
+        regex::Error::Syntax(text) if text.contains("look-around") => {
+            let around = ["(?=", "(?!", "(?<=", "(?<!"].into_iter().find(|around| source.contains(around));
+            let shown: String = around.unwrap_or("(?").chars().take(3).collect();
+            format!("error parsing regexp: invalid or unsupported Perl syntax: `{shown}`")
+        }
         regex::Error::Syntax(text) => {
             let last = text.lines().last().unwrap_or(text);
             format!("error parsing regexp: {}", last.trim_start_matches("error: "))

@@ -321,7 +321,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        "-?[1-9]{1,5}\\.[0-9]{1,3}(e[0-9]{1,3})?".prop_map(|text| value(&text)),
+        "-?[1-9]{1,5}\\.[0-9]{1,3}(e[0-9]{1,2})?".prop_map(|text| value(&text)),
         "[a-z]{0,3}".prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 32, 4, |inner| {

@@ -58,14 +58,17 @@ fn check_one(
 ///
 /// # Errors
 /// Why it leads nowhere.
-fn path_in_schema<'a>(json_path: &str, schema: &'a Schema) -> Result<&'a Schema, &'static str> {
-    let Some(members) = json_path.strip_prefix('.') else { return Err("does not refer to a valid field") };
+fn path_in_schema<'a>(json_path: &str, schema: &'a Schema) -> Result<&'a Schema, String> {
+    let Some(members) = json_path.strip_prefix('.') else {
+        let first = json_path.split(['.', '[']).next().unwrap_or(json_path);
+        return Err(format!("expected [ or . but got: {first}"));
+    };
     let mut node = schema;
     for member in members.split('.') {
         let (name, is_element) = member.split_once('[').map_or((member, false), |(name, _)| (name, true));
         node = node.property(name).ok_or("does not refer to a valid field")?;
         if is_element {
-            return Err("array notation is not allowed");
+            return Err("array notation is not allowed".to_owned());
         }
     }
     Ok(node)

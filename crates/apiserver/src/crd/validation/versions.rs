@@ -12,9 +12,13 @@ use crate::crd::spec::{self, VersionSpec};
 pub(super) fn check(definition: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     let versions: Vec<VersionSpec<'_>> = spec::versions(definition).collect();
     let versions_path = path.child("versions");
+    // Kubernetes keeps the first name a second time, under the field that there was before there were several.
+    if let Some(first) = versions.first().filter(|first| !first.name().is_empty()) {
+        check_label(first.name(), &path.child("version"), errors);
+    }
     for (index, version) in versions.iter().enumerate() {
         let path = versions_path.index(index);
-        check_name(*version, &path, errors);
+        check_label(version.name(), &path.child("name"), errors);
         check_deprecation(*version, &path, errors);
         if version.schema().is_none() {
             errors.push(FieldError::required(&path.child("schema").child("openAPIV3Schema"), ""));
@@ -134,10 +138,10 @@ fn check_root(schema: &Value, path: &Path) -> Option<FieldError> {
     })
 }
 
-fn check_name(version: VersionSpec<'_>, path: &Path, errors: &mut Vec<FieldError>) {
-    let faults = dns1035_label(version.name());
+fn check_label(name: &str, path: &Path, errors: &mut Vec<FieldError>) {
+    let faults = dns1035_label(name);
     if !faults.is_empty() {
-        errors.push(FieldError::invalid(&path.child("name"), version.name(), faults.join(",")));
+        errors.push(FieldError::invalid(path, name, faults.join(",")));
     }
 }
 
