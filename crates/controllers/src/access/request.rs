@@ -1,12 +1,13 @@
 //! One AccessRequest: observe, decide, do the next thing, until nothing is left to do.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessRequest, Cluster, Leftover};
 use allotment_core::access::{
-    AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, TargetCluster, decide_access,
+    AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, Looked, TargetCluster, decide_access,
 };
 use allotment_core::write::Write;
 use async_trait::async_trait;
@@ -37,6 +38,8 @@ pub(crate) struct AccessRequests {
     providers: Arc<Directory>,
     seams: Seams,
     token_lifetime_secs: i64,
+    /// By UID of the AccessRequest: the last look that found the inside of its Cluster in order.
+    looks: Mutex<BTreeMap<String, Looked>>,
 }
 
 /// What was seen inside the Cluster in this pass.
@@ -56,7 +59,7 @@ impl AccessRequests {
         seams: Seams,
         token_lifetime_secs: i64,
     ) -> Self {
-        AccessRequests { client, world, providers, seams, token_lifetime_secs }
+        AccessRequests { client, world, providers, seams, token_lifetime_secs, looks: Mutex::default() }
     }
 
     fn decide(&self, key: &ObjectKey, seen: &Seen) -> Option<(Arc<AccessRequest>, AccessPlan)> {
@@ -73,12 +76,30 @@ impl AccessRequests {
                 Seen::Read(read) => Inside::Read(read),
             },
             secret: facts.as_ref(),
+            looked: self.looks().get(&uid).copied(),
             now: self.seams.now(),
             token_lifetime_secs: self.token_lifetime_secs,
         };
         let plan = decide_access(&state.snapshot, &observed);
         drop(state);
         Some((request, plan))
+    }
+
+    fn looks(&self) -> MutexGuard<'_, BTreeMap<String, Looked>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what a pass found that came to its end: the inside in order, or nothing to look at.
+    fn keep_look(&self, request: &AccessRequest, seen: &Seen) {
+        let uid = request.uid().unwrap_or_default();
+        match seen {
+            Seen::Read(_) => {
+                let looked = Looked { generation: request.metadata.generation, at: self.seams.now() };
+                self.looks().insert(uid, looked);
+            }
+            Seen::Gone => _ = self.looks().remove(&uid),
+            Seen::NotRead | Seen::Unreachable => {}
+        }
     }
 
     /// Admin access to the Cluster; absent where there is no such Cluster any more.
@@ -189,11 +210,31 @@ impl Reconcile for AccessRequests {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+        let mut changed = BTreeMap::new();
+        let done = self.pass(key, &mut changed).await;
+        // What was made inside on an old view may belong to nobody by now; who lives elsewhere, or not at
+        // all, is seen by now or will be told by the watch.
+        for (uid, (request, cluster)) in changed {
+            self.world.suspect(key, &request, &cluster, &uid);
+        }
+        done
+    }
+}
+
+impl AccessRequests {
+    /// Does one thing after the other until nothing is left to do. What was changed inside goes into
+    /// `changed`: by UID of the Cluster, the UID of the AccessRequest and the Cluster's key.
+    async fn pass(
+        &self,
+        key: &ObjectKey,
+        changed: &mut BTreeMap<String, (String, ObjectKey)>,
+    ) -> Result<Next, ReconcileError> {
         let mut seen = Seen::NotRead;
         for _ in 0..MOST_STEPS {
             let Some((request, plan)) = self.decide(key, &seen) else { return Ok(Next::Change) };
             match plan {
                 AccessPlan::Done { again } => {
+                    self.keep_look(&request, &seen);
                     let unreachable = matches!(seen, Seen::Unreachable).then_some(LOOK_AGAIN);
                     let again = again.map(|at| self.seams.until(at)).into_iter().chain(unreachable).min();
                     return Ok(again.map_or(Next::Change, Next::After));
@@ -203,10 +244,12 @@ impl Reconcile for AccessRequests {
                 }
                 AccessPlan::Change { cluster, changes } => {
                     let Some(admin) = self.admin(&cluster).await? else { continue };
-                    let changed = tokio::time::timeout(PATIENCE, inside::change(&admin.client, &changes)).await;
+                    let whose = request.uid().unwrap_or_default();
+                    changed.insert(cluster.uid.clone(), (whose, cluster.key.clone()));
+                    let answer = tokio::time::timeout(PATIENCE, inside::change(&admin.client, &changes)).await;
                     // What is inside now has to be read again, whether it worked or not.
                     seen = Seen::NotRead;
-                    match changed {
+                    match answer {
                         Ok(done) => done?,
                         Err(_) => seen = Seen::Unreachable,
                     }
@@ -225,6 +268,7 @@ impl Reconcile for AccessRequests {
                 }
                 AccessPlan::RemoveFinalizer(write) => {
                     self.write(&write).await?;
+                    self.looks().remove(&request.uid().unwrap_or_default());
                     return Ok(Next::Change);
                 }
                 AccessPlan::Forget(write) => {

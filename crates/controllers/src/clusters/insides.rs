@@ -80,7 +80,7 @@ impl Insides {
     fn work(&self, cluster: &Cluster, uid: &str) -> Work {
         let listed = cluster.status.as_ref().is_some_and(|status| !status.leftovers.is_empty());
         let older = cluster.meta().creation_timestamp.as_ref().is_some_and(|created| created.0 < self.started);
-        let unlisted = self.world.read().is_unlisted(uid);
+        let suspect = self.world.take_suspect(uid);
         let looks = self.looks();
         // An identity that outlived its tenant might still make names: it goes first.
         let mut prefixes = if listed { BTreeSet::new() } else { quarantined(cluster) };
@@ -91,7 +91,7 @@ impl Insides {
             prefixes.clear();
         }
         let later = later.map(|due| self.seams.until(due));
-        Work { sweep: listed || unlisted || (older && !looks.swept.contains(uid)), prefixes, later }
+        Work { sweep: listed || suspect || (older && !looks.swept.contains(uid)), prefixes, later }
     }
 
     async fn write(&self, write: &Write) -> Result<(), ReconcileError> {
@@ -123,7 +123,6 @@ impl Insides {
             self.write(&write).await?;
         }
         self.looks().swept.insert(uid.to_owned());
-        self.world.listed(uid);
         Ok(cluster.status.iter().flat_map(|status| &status.leftovers).any(|leftover| living.contains(&leftover.uid)))
     }
 
@@ -160,8 +159,11 @@ impl Reconcile for Insides {
             self.forget(&uid);
             return Ok(Next::Change);
         }
+        if !is_provisioned(&cluster) {
+            return Ok(Next::Change);
+        }
         let work = self.work(&cluster, &uid);
-        if !is_provisioned(&cluster) || (!work.sweep && work.prefixes.is_empty()) {
+        if !work.sweep && work.prefixes.is_empty() {
             return Ok(work.later.map_or(Next::Change, Next::After));
         }
         let all = async {
@@ -176,11 +178,15 @@ impl Reconcile for Insides {
             Ok(Ok(true)) => Ok(Next::After(LOOK_AGAIN)),
             Ok(Ok(false)) if work.prefixes.is_empty() => Ok(work.later.map_or(Next::Change, Next::After)),
             Ok(Ok(false)) => Ok(Next::After(LOOK_FOR_NAMES)),
-            Ok(Err(error)) => {
-                debug!(cluster = %key, error = %chain(&error), "the Cluster cannot be swept");
+            failed => {
+                if let Ok(Err(error)) = failed {
+                    debug!(cluster = %key, error = %chain(&error), "the Cluster cannot be swept");
+                }
+                if work.sweep {
+                    self.world.still_suspect(key, &uid);
+                }
                 Ok(Next::After(LOOK_AGAIN))
             }
-            Err(_) => Ok(Next::After(LOOK_AGAIN)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The kinds that are mirrored: where each is kept, how decisions see it, and whom it wakes beyond what
 //! the snapshot says.
 
+use allotment_api::names;
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
     Purpose, TraitEquivalence,
@@ -70,8 +71,8 @@ impl Mirrored for Cluster {
         let listed = |cluster: &Cluster| cluster.status.as_ref().is_some_and(|status| !status.leftovers.is_empty());
         let uid = |cluster: &Cluster| cluster.uid().unwrap_or_default();
         match (&change.before, &change.after) {
-            (Some(before), Some(after)) if listed(before) && !listed(after) => _ = state.unlisted.insert(uid(after)),
-            (Some(before), None) => _ = state.unlisted.remove(&uid(before)),
+            (Some(before), Some(after)) if listed(before) && !listed(after) => _ = state.suspects.insert(uid(after)),
+            (Some(before), None) => _ = state.suspects.remove(&uid(before)),
             (_, Some(_)) | (None, None) => {}
         }
     }
@@ -163,6 +164,33 @@ impl Mirrored for AccessRequest {
     fn to_object(&self) -> Option<Object> {
         Some(Object::Access(Box::new(self.clone())))
     }
+
+    fn index(state: &mut State, change: &Change<Self>) {
+        if let Some((cluster, uid)) = left(change) {
+            state.suspect(&cluster, &uid);
+        }
+    }
+
+    fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
+        if let Some((cluster, _)) = left(change) {
+            queues.insides.add(cluster);
+        }
+    }
+}
+
+/// The Cluster in which an AccessRequest lived and does not any more, and its UID. Another process that has
+/// not seen it yet may still make something there.
+fn left(change: &Change<AccessRequest>) -> Option<(ObjectKey, String)> {
+    let lived = lives_in(change.before.as_deref()?)?;
+    let lives = change.after.as_deref().and_then(lives_in);
+    (lives.as_ref() != Some(&lived)).then_some(lived)
+}
+
+/// Where an AccessRequest notes that it lives: a Cluster and its UID.
+pub(super) fn lives_in(access: &AccessRequest) -> Option<(ObjectKey, String)> {
+    let annotations = access.annotations();
+    let cluster = annotations.get(names::LIVE_IN_NAME).and_then(|name| ObjectKey::parse(name))?;
+    Some((cluster, annotations.get(names::LIVE_IN)?.clone()))
 }
 
 impl Mirrored for AccessPolicy {

@@ -13,6 +13,7 @@ use allotment_api::requests::{
 };
 use allotment_core::requests::Snapshot;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
 use crate::access::AccessSecret;
@@ -65,8 +66,9 @@ pub struct State {
     pub secrets: Mirror<AccessSecret>,
     /// The Secret of each AccessRequest, by the latter's key.
     secret_of: BTreeMap<ObjectKey, ObjectKey>,
-    /// UIDs of Clusters whose list of leftovers went away: by us, or somebody wiped it.
-    unlisted: BTreeSet<String>,
+    /// UIDs of Clusters in which something may lie that no status tells of: an access ended there, or the
+    /// list of leftovers went away.
+    suspects: BTreeSet<String>,
 }
 
 impl State {
@@ -75,9 +77,12 @@ impl State {
         self.secrets.get(self.secret_of.get(request)?)
     }
 
-    /// Whether leftovers may lie in the Cluster of that UID that its status does not list.
-    pub fn is_unlisted(&self, cluster_uid: &str) -> bool {
-        self.unlisted.contains(cluster_uid)
+    /// Notes that something may lie in that Cluster, if it is there, that no status tells of.
+    fn suspect(&mut self, cluster: &ObjectKey, uid: &str) {
+        let there = self.clusters.get(cluster).is_some_and(|cluster| cluster.uid().as_deref() == Some(uid));
+        if there {
+            self.suspects.insert(uid.to_owned());
+        }
     }
 }
 
@@ -141,9 +146,27 @@ impl World {
         self.change::<AccessSecret>(|state| state.secrets.forget(key, uid).into_iter().collect());
     }
 
-    /// Notes that nothing lies in the Cluster of that UID that its status does not list.
-    pub fn listed(&self, cluster_uid: &str) {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).unlisted.remove(cluster_uid);
+    /// Has the inside of a Cluster looked through unless the AccessRequest of that key and UID lives there.
+    pub fn suspect(&self, access: &ObjectKey, uid: &str, cluster: &ObjectKey, cluster_uid: &str) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let there = state.access.get(access).filter(|access| access.uid().as_deref() == Some(uid));
+        let lives = there.and_then(|access| kinds::lives_in(access)).is_some_and(|(_, home)| home == cluster_uid);
+        if !lives {
+            state.suspect(cluster, cluster_uid);
+            drop(state);
+            self.queues.insides.add(cluster.clone());
+        }
+    }
+
+    /// Whether something may lie in the Cluster of that UID that no status tells of; whoever asks looks
+    /// through it, and says so by [`World::still_suspect`] if that fails.
+    pub fn take_suspect(&self, cluster_uid: &str) -> bool {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).suspects.remove(cluster_uid)
+    }
+
+    /// The Cluster could not be looked through.
+    pub fn still_suspect(&self, cluster: &ObjectKey, cluster_uid: &str) {
+        self.state.write().unwrap_or_else(PoisonError::into_inner).suspect(cluster, cluster_uid);
     }
 
     fn change<K: Mirrored>(&self, change: impl FnOnce(&mut State) -> Vec<Change<K>>) {

@@ -25,6 +25,9 @@ use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
 const RENEW_AT_PERCENT: i64 = 80;
 /// When to look again for a namespace that somebody has to make: no event tells of it.
 const NAMESPACE_AGAIN_SECS: i64 = 10;
+/// How often it is looked whether the inside is still as it should be: whoever changes it there does not
+/// tell.
+const LOOK_INSIDE_SECS: i64 = 10 * 60;
 /// Longest name of an AccessRequest whose Secret is named after it.
 const MOST_NAME_BYTES: usize = 240;
 
@@ -91,8 +94,8 @@ fn grant(observed: &AccessObserved<'_>, allowed: &Allowed, uid: &str, state: &In
 }
 
 /// Whether everything is as it was granted, and if so, when to look again. The status says Granted for
-/// a generation only once the Cluster acknowledged every change, and what is desired inside depends on
-/// nothing else.
+/// a generation only once the Cluster acknowledged every change; that nobody changed the inside since is
+/// known from a look of this process.
 fn nothing_new(observed: &AccessObserved<'_>, allowed: &Allowed) -> Option<Option<Timestamp>> {
     let request = observed.request;
     let status = request.status.as_ref()?;
@@ -101,8 +104,14 @@ fn nothing_new(observed: &AccessObserved<'_>, allowed: &Allowed) -> Option<Optio
     let here = annotation(request, names::LIVE_IN) == Some(allowed.target.uid.as_str());
     let end = ttl_end(request);
     let same_access = status.access.as_ref() == Some(&access_info(request, secret, &allowed.target));
-    (granted && here && same_access && is_current(secret, &allowed.target, observed.now, end))
-        .then(|| next_look(secret, end))
+    let looked = observed.looked.filter(|looked| looked.generation == request.metadata.generation)?;
+    let look = look_inside(looked.at);
+    (granted && here && same_access && is_current(secret, &allowed.target, observed.now, end) && observed.now < look)
+        .then(|| next_look(secret, end).map(|at| at.min(look)))
+}
+
+fn look_inside(last: Timestamp) -> Timestamp {
+    last.saturating_add(SignedDuration::from_secs(LOOK_INSIDE_SECS)).unwrap_or(Timestamp::MAX)
 }
 
 fn is_granted(request: &AccessRequest) -> bool {
@@ -267,7 +276,7 @@ fn status_plan(
     };
     if new == old {
         let again = match outcome {
-            Ok(secret) => next_look(secret, ttl_end(request)),
+            Ok(secret) => next_look(secret, ttl_end(request)).map(|at| at.min(look_inside(now))),
             Err(refused) if refused.reason == AccessReason::NamespaceNotFound => {
                 now.saturating_add(SignedDuration::from_secs(NAMESPACE_AGAIN_SECS)).ok()
             }

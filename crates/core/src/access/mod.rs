@@ -13,4 +13,6 @@ mod plan;
 
 pub use decide::decide_access;
 pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
-pub use plan::{AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, SecretFacts, TargetCluster};
+pub use plan::{
+    AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, SecretFacts, TargetCluster,
+};

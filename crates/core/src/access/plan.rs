@@ -18,10 +18,22 @@ pub struct AccessObserved<'a> {
     pub inside: Inside<'a>,
     /// The Secret of the AccessRequest ([`crate::access::SecretFacts`]), if it is there.
     pub secret: Option<&'a SecretFacts>,
+    /// When this process last found the inside as it should be; `None` if it never looked.
+    pub looked: Option<Looked>,
     /// The time now.
     pub now: Timestamp,
     /// How long tokens are asked for, in seconds.
     pub token_lifetime_secs: i64,
+}
+
+/// A look at the inside of a Cluster that found it as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// The generation of the AccessRequest that it was compared with. A process that lags behind may have
+    /// made the inside what an older one asked for: it looks again once it knows the newer one.
+    pub generation: Option<i64>,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// What is known of the inside of the Cluster.

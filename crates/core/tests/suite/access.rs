@@ -4,6 +4,7 @@ mod world;
 
 use allotment_core::write::ObjectKey;
 use allotment_machinery::rbac::{PolicyRule, uncovered};
+use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ fn access_has_exactly_what_was_asked_for_and_the_secret_says_until_when() {
 
     world.store.now = again.as_second();
     world.run("team", "a");
-    assert_eq!(world.done[before..], ["mint 1000"], "renewed, and nothing else");
+    assert_eq!(world.done[before..], ["mint 500"], "renewed, and nothing else");
 }
 
 #[test]
@@ -189,6 +190,76 @@ fn narrowing_takes_away_before_it_gives() {
         ]
     );
     assert_eq!(world.status("team", "a")["observedGeneration"], 2);
+}
+
+#[test]
+fn what_is_changed_inside_is_found_by_a_look_and_repaired() {
+    let mut world = world();
+    world.store.put(access(
+        "team",
+        "a",
+        json!({"requestRef": {"name": "own"}, "permissions": [{"rules": pods(&["get"])}]}),
+    ));
+    world.expect("team", "a", ("Granted", "Success"));
+    let uid = cluster_of(&world, "own")["uid"].as_str().expect("a UID").to_owned();
+    let (before, granted) = (world.effective(&uid), world.store.now);
+    let ours = |world: &World, kind: &str| {
+        world.inside[&uid]
+            .keys()
+            .find(|(have, key)| have == kind && key.name.starts_with("access-"))
+            .cloned()
+            .expect(kind)
+    };
+    // A token lasts longer than it takes to look: nothing but the look would find it.
+    for (kind, repaired) in
+        [("ClusterRole", vec!["create ClusterRole"]), ("ClusterRoleBinding", vec!["create ClusterRoleBinding"])]
+    {
+        world.secrets.values_mut().for_each(|secret| secret.expires_at = Timestamp::MAX);
+        world.expect("team", "a", ("Granted", "Success"));
+        let place = ours(&world, kind);
+        world.inside.get_mut(&uid).expect("inside").remove(&place);
+        let done = world.done.len();
+        world.store.now += 60;
+        let again = world.run("team", "a").expect("a look");
+        assert_eq!(world.done.len(), done, "not looked at yet");
+        world.store.now = again.as_second();
+        world.run("team", "a");
+        assert_eq!(world.done[done..], repaired);
+        assert_eq!(world.effective(&uid), before);
+    }
+    assert!(world.store.now - granted <= 2 * 600 + 120, "looks come every ten minutes");
+
+    let (done, revision) = (world.done.len(), world.store.log.len());
+    for _ in 0..5 {
+        world.store.now = world.run("team", "a").expect("a look").as_second();
+    }
+    assert_eq!(
+        (world.done.len(), world.store.log.len()),
+        (done, revision),
+        "looks that find all in order write nothing"
+    );
+}
+
+#[test]
+fn what_a_process_made_inside_for_an_older_generation_is_looked_at_again() {
+    let mut world = world();
+    world.store.put(access(
+        "team",
+        "a",
+        json!({"requestRef": {"name": "own"}, "permissions": [{"rules": pods(&["get", "list"])}]}),
+    ));
+    world.expect("team", "a", ("Granted", "Success"));
+    let uid = cluster_of(&world, "own")["uid"].as_str().expect("a UID").to_owned();
+    let (wide, looks) = (world.inside.clone(), world.looks.clone());
+    let narrow = json!({"metadata": {"generation": 2}, "spec": {"permissions": [{"rules": pods(&["get"])}]}});
+    world.store.edit("AccessRequest", "team", "a", &narrow);
+    world.expect("team", "a", ("Granted", "Success"));
+    let narrowed = world.effective(&uid);
+
+    // Another process, which last looked at generation 1, undid that before it knew of generation 2.
+    (world.inside, world.looks) = (wide, looks);
+    world.expect("team", "a", ("Granted", "Success"));
+    assert_eq!(world.effective(&uid), narrowed, "more than what is asked for stays inside");
 }
 
 #[test]

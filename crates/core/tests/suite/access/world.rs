@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::requests::AccessRequest;
 use allotment_core::access::{
-    AccessObserved, AccessPlan, Change, Inside, InsideState, SecretFacts, TargetCluster, decide_access,
+    AccessObserved, AccessPlan, Change, Inside, InsideState, Looked, SecretFacts, TargetCluster, decide_access,
 };
 use allotment_core::write::ObjectKey;
 use allotment_machinery::rbac::PolicyRule;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::store::{Names, Scheduler, Store, landscape, request, settle};
 
 /// How long access is granted for where nothing else is said, in seconds.
-pub(crate) const LIFETIME: i64 = 1000;
+pub(crate) const LIFETIME: i64 = 500;
 
 /// A landscape with Clusters whose inside is modelled, and what was done in order.
 pub(crate) struct World {
@@ -26,6 +26,8 @@ pub(crate) struct World {
     /// Clusters that do not answer.
     pub(crate) silent: BTreeSet<String>,
     pub(crate) secrets: BTreeMap<ObjectKey, SecretFacts>,
+    /// What one process remembers of its looks, by UID of the AccessRequest.
+    pub(crate) looks: BTreeMap<String, Looked>,
     pub(crate) done: Vec<String>,
     pub(crate) serial: usize,
 }
@@ -39,6 +41,7 @@ impl World {
             inside: BTreeMap::new(),
             silent: BTreeSet::new(),
             secrets: BTreeMap::new(),
+            looks: BTreeMap::new(),
             done: Vec::new(),
             serial: 0,
         };
@@ -116,11 +119,18 @@ impl World {
                     Some(Some(state)) => Inside::Read(state),
                 },
                 secret: secret.as_ref(),
+                looked: self.looks.get(&uid).copied(),
                 now: self.store.time(),
                 token_lifetime_secs: LIFETIME,
             };
             match decide_access(&self.scheduler.snapshot, &observed) {
-                AccessPlan::Done { again } => return again,
+                AccessPlan::Done { again } => {
+                    if matches!(inside, Some(Some(_))) {
+                        let looked = Looked { generation: access.metadata.generation, at: self.store.time() };
+                        self.looks.insert(uid, looked);
+                    }
+                    return again;
+                }
                 AccessPlan::Observe { cluster, namespaces } => {
                     let reachable = !self.silent.contains(&cluster.uid);
                     inside = Some(reachable.then(|| self.state(&cluster, &uid, &namespaces)));
