@@ -57,7 +57,33 @@ says 'configmap/applied configured' k apply -f <(manifest 'a: "5"')
 is '{"a":"5"}' k get cm applied -n team -o 'jsonpath={.data}'
 says 'server dry run' k apply --dry-run=server -f <(manifest 'a: "6"')
 is '{"a":"5"}' k get cm applied -n team -o 'jsonpath={.data}'
-refuses 'unknown field' k create --validate=strict -f - <<<'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bad","namespace":"team"},"dat":{}}'
+
+# Unknown fields: refused, told of or passed over, as asked.
+bad='{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bad","namespace":"team"},"dat":{}}'
+refuses 'unknown field "dat"' k create --validate=strict -f - <<<"$bad"
+refuses 'unknown field "dat"' k create --validate=true -f - <<<"$bad"
+refuses 'unknown field "dat"' k create -f - <<<"$bad"
+says 'Warning: unknown field "dat"' k create --validate=warn --dry-run=server -f - <<<"$bad"
+lacks 'Warning' k create --validate=ignore --dry-run=server -f - <<<"$bad"
+lacks 'Warning' k create --validate=false --dry-run=server -f - <<<"$bad"
+refuses 'cannot unmarshal' k create -f - <<<'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"bad","namespace":"team"},"data":[]}'
+
+# What would change: nothing, something, an object that is not there yet.
+is '' k diff -f <(manifest 'a: "5"')
+differs '+  a: "6"' k diff -f <(manifest 'a: "6"')
+differs '+  name: new' k diff -f <(manifest 'a: "5"' | sed 's/name: applied/name: new/')
+is '{"a":"5"}' k get cm applied -n team -o 'jsonpath={.data}'
+
+# What kinds and fields mean.
+says 'binaryData' k explain configmap
+says '<map[string]string>' k explain cm.data
+says 'FIELD: name <string>' k explain configmap.metadata.name
+says 'blockOwnerDeletion' k explain configmap --recursive
+says 'resourceNames' k explain roles.rules --api-version rbac.authorization.k8s.io/v1
+says 'openAPIV3Schema' k explain crd.spec.versions --recursive
+says 'GROUP:      cluster.openmcp.cloud' k explain clusterrequests
+refuses 'field "nothing" does not exist' k explain configmap.nothing
+refuses "the server doesn't have a resource type" k explain nothings
 
 # Watches: an event arrives while watching.
 coproc WATCH { exec "$KUBECTL" get cm -n team -w -o name; }
@@ -94,13 +120,16 @@ spec:
     schema:
       openAPIV3Schema:
         type: object
+        description: Something that is sold.
         required: [spec]
         properties:
           spec:
             type: object
             properties:
-              size: {type: integer, minimum: 1, default: 7}
+              size: {type: integer, minimum: 1, default: 7, description: How large it is.}
               color: {type: string, enum: [red, blue]}
+              port: {x-kubernetes-int-or-string: true}
+              free: {type: object, x-kubernetes-preserve-unknown-fields: true}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 YAML
 says 'condition met' k wait --for=condition=Established crd/widgets.shop.example.com --timeout=10s
@@ -108,6 +137,14 @@ says 'created' k create -f - <<<'{"apiVersion":"shop.example.com/v1","kind":"Wid
 is '7' k get wd w -n team -o 'jsonpath={.spec.size}'
 says 'SIZE' k get widgets -n team
 refuses 'Unsupported value: "green"' k patch wd w -n team --type merge -p '{"spec":{"color":"green"}}'
+widget() { printf 'apiVersion: shop.example.com/v1\nkind: Widget\nmetadata: {name: %s, namespace: team}\nspec: %s\n' "$@"; }
+refuses 'unknown field "spec.colour"' k create -f <(widget bad '{colour: red}')
+says 'created' k create --dry-run=server -f <(widget good '{port: http, free: {any: [1]}}')
+differs '+  size: 8' k diff -f <(widget w '{size: 8}')
+says 'Something that is sold.' k explain widgets
+says 'How large it is.' k explain widget.spec.size
+says 'port' k explain wd --recursive --api-version shop.example.com/v1
+refuses 'does not exist' k explain widget.spec.weight
 says 'patched' k patch wd w -n team --subresource status --type merge -p '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
 says 'condition met' k wait --for=condition=Ready wd/w -n team --timeout=10s
 says 'deleted' k delete crd widgets.shop.example.com
@@ -138,9 +175,6 @@ YAML
 says 'it was tried' k events -n team
 says 'it was tried' k get events -n team --field-selector involvedObject.name=c
 says 'it was tried' k describe cm c -n team
-
-# What is not there yet says so, and changes nothing.
-refuses 'error' k explain configmap.nothing
 
 # A namespace goes with all that is in it.
 says 'deleted' k delete namespace team --timeout=20s

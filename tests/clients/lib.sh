@@ -24,6 +24,14 @@ refuses() {
   [[ $output == *"$expected"* ]] || fail "'$*' did not say '$expected' but: $output"
 }
 
+# differs EXPECTED COMMAND…: the command ends with 1, as diff does, and its output contains EXPECTED.
+differs() {
+  local expected=$1 output code=0; shift
+  output=$("$@" 2>&1) || code=$?
+  ((code == 1)) || fail "'$*' ended with $code: $output"
+  [[ $output == *"$expected"* ]] || fail "'$*' did not say '$expected' but: $output"
+}
+
 # lacks UNEXPECTED COMMAND…: the command succeeds and its output does not contain UNEXPECTED.
 lacks() {
   local unexpected=$1 output; shift

@@ -31,6 +31,7 @@ const AREAS: &[&str] = &[
     "limits",
     "listwatch",
     "namespaces",
+    "openapi",
     "patch",
     "rbac",
     "reviews",

@@ -33,7 +33,7 @@ use crate::negotiation::clauses;
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::server::Context;
-use crate::service::{GZIP_THRESHOLD, accepts_gzip, plain_not_found, response, text};
+use crate::service::{GZIP_THRESHOLD, accepts_gzip, response, text};
 use cache::Written;
 use document::{Document, Encoding};
 
@@ -73,11 +73,18 @@ pub(crate) async fn answer(
             let mut all = document::documents(&registry, version);
             Some(match all.remove(&path) {
                 Some(document) => below_three(cx, parts, query, &path, &document).await,
-                None => plain_not_found(),
+                None => nothing(),
             })
         }
         _ => None,
     }
+}
+
+/// What is answered where there is no document: nothing at all, as by kube-apiserver.
+fn nothing() -> Response<ResponseBody> {
+    let mut answer = response(404, JSON, ResponseBody::empty());
+    answer.headers_mut().remove(header::CONTENT_TYPE);
+    answer
 }
 
 /// The URL of a document, with its digest.
