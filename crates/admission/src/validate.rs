@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use allotment_api::requests::{
-    AccessPolicySpec, AccessRequestSpec, ClusterProviderSpec, ClusterRequest, ClusterRequestSpec, ClusterSpec,
-    Permission, PurposeSpec, TraitEquivalenceSpec,
+    AccessPolicySpec, AccessRequestSpec, CeilingRule, CeilingScope, ClusterProviderSpec, ClusterRequest,
+    ClusterRequestSpec, ClusterSpec, Permission, ProviderConfigSpec, PurposeSpec, TraitEquivalenceSpec,
 };
 use allotment_core::requests::{Placement, Snapshot, Version, is_well_formed};
 use allotment_machinery::duration::Duration;
@@ -44,6 +44,9 @@ pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Sna
         "AccessRequest" => with(object, found, access_request),
         "AccessPolicy" => with(object, found, access_policy),
         "TraitEquivalence" => with(object, found, equivalence),
+        "ProviderConfig" => with(object, found, |config: &ProviderConfigSpec, found| {
+            name(&config.provider_ref, &spec().child("providerRef"), found);
+        }),
         _ => {}
     }
 }
@@ -174,6 +177,11 @@ fn purpose(purpose: &PurposeSpec, snapshot: Option<&Snapshot>, found: &mut Found
         selectors::check(selector, &spec().child("allowedNamespaces"), found);
     }
     namespace(purpose.namespace.as_deref(), &spec().child("namespace"), found);
+    if purpose.namespace.as_deref() == Some(allotment_api::names::PLANES_NAMESPACE) {
+        let detail = "credentials of control planes lie there, and nothing that others have to read";
+        found.errors.push(FieldError::forbidden(&spec().child("namespace"), detail));
+    }
+    ceiling(purpose.permission_ceiling.as_deref().unwrap_or_default(), found);
     duration(purpose.idle_grace.as_deref(), &spec().child("idleGrace"), false, found);
     if purpose.dedicated != Some(true) && purpose.permission_ceiling.is_none() {
         let text = "spec.permissionCeiling is unset: tenants of a shared Cluster may be granted whatever they ask for";
@@ -236,31 +244,73 @@ fn permissions(list: &[Permission], found: &mut Found) {
     for (index, permission) in list.iter().enumerate() {
         let at = spec().child("permissions").index(index);
         namespace(permission.namespace.as_deref(), &at.child("namespace"), found);
-        for (index, rule) in permission.rules.iter().enumerate() {
-            let at = at.child("rules").index(index);
-            let empty = |list: &Option<Vec<String>>| list.as_ref().is_none_or(Vec::is_empty);
-            if rule.verbs.is_empty() {
-                found.errors.push(FieldError::required(&at.child("verbs"), "verbs must contain at least one value"));
-            }
-            if !empty(&rule.non_resource_urls) {
-                if permission.namespace.is_some() {
-                    let detail = "namespaced rules cannot apply to non-resource URLs";
-                    found.errors.push(FieldError::forbidden(&at.child("nonResourceURLs"), detail));
-                } else if !empty(&rule.api_groups) || !empty(&rule.resources) || !empty(&rule.resource_names) {
-                    let detail = "rules cannot apply to both regular resources and non-resource URLs";
-                    found.errors.push(FieldError::forbidden(&at.child("nonResourceURLs"), detail));
-                }
-                continue;
-            }
-            if empty(&rule.api_groups) {
-                let detail = "resource rules must supply at least one api group";
-                found.errors.push(FieldError::required(&at.child("apiGroups"), detail));
-            }
-            if empty(&rule.resources) {
-                let detail = "resource rules must supply at least one resource";
-                found.errors.push(FieldError::required(&at.child("resources"), detail));
-            }
+        if permission.rules.is_empty() {
+            found.errors.push(FieldError::required(&at.child("rules"), "at least one rule"));
         }
+        for (index, rule) in permission.rules.iter().enumerate() {
+            let list = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+            let shape = RuleShape {
+                namespaced: permission.namespace.is_some(),
+                verbs: !rule.verbs.is_empty(),
+                groups: list(&rule.api_groups),
+                resources: list(&rule.resources),
+                names: list(&rule.resource_names),
+                urls: list(&rule.non_resource_urls),
+            };
+            shape.check(&at.child("rules").index(index), found);
+        }
+    }
+}
+
+/// Which parts of a rule say something: of an RBAC rule, or of a ceiling's.
+struct RuleShape {
+    /// Whether it counts in certain namespaces only.
+    namespaced: bool,
+    verbs: bool,
+    groups: bool,
+    resources: bool,
+    names: bool,
+    urls: bool,
+}
+
+impl RuleShape {
+    /// As Kubernetes checks the rules of Roles and ClusterRoles.
+    fn check(&self, at: &Path, found: &mut Found) {
+        if !self.verbs {
+            found.errors.push(FieldError::required(&at.child("verbs"), "verbs must contain at least one value"));
+        }
+        if self.urls {
+            if self.namespaced {
+                let detail = "namespaced rules cannot apply to non-resource URLs";
+                found.errors.push(FieldError::forbidden(&at.child("nonResourceURLs"), detail));
+            } else if self.groups || self.resources || self.names {
+                let detail = "rules cannot apply to both regular resources and non-resource URLs";
+                found.errors.push(FieldError::forbidden(&at.child("nonResourceURLs"), detail));
+            }
+            return;
+        }
+        if !self.groups {
+            let detail = "resource rules must supply at least one api group";
+            found.errors.push(FieldError::required(&at.child("apiGroups"), detail));
+        }
+        if !self.resources {
+            let detail = "resource rules must supply at least one resource";
+            found.errors.push(FieldError::required(&at.child("resources"), detail));
+        }
+    }
+}
+
+fn ceiling(list: &[CeilingRule], found: &mut Found) {
+    for (index, rule) in list.iter().enumerate() {
+        let shape = RuleShape {
+            namespaced: rule.scope == Some(CeilingScope::PrefixedNamespaces),
+            verbs: !rule.verbs.is_empty(),
+            groups: !rule.api_groups.is_empty(),
+            resources: !rule.resources.is_empty(),
+            names: !rule.resource_names.is_empty(),
+            urls: !rule.non_resource_urls.is_empty(),
+        };
+        shape.check(&spec().child("permissionCeiling").index(index), found);
     }
 }
 

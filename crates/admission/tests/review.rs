@@ -187,6 +187,39 @@ fn wrong_fields_are_named_with_the_reason() {
 }
 
 #[test]
+fn rules_of_ceilings_and_permissions_say_what_they_are_about() {
+    let at = |field: &str, rest: &str| format!("spec.permissionCeiling[0].{field}: {rest}");
+    for (rule, expect) in [
+        (
+            json!({"verbs": ["get"]}),
+            vec![
+                at("apiGroups", "Required value: resource rules must supply at least one api group"),
+                at("resources", "Required value: resource rules must supply at least one resource"),
+            ],
+        ),
+        (
+            json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "scope": "PrefixedNamespaces"}),
+            vec![at("nonResourceURLs", "Forbidden: namespaced rules cannot apply to non-resource URLs")],
+        ),
+        (
+            json!({"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]}),
+            vec![at(
+                "nonResourceURLs",
+                "Forbidden: rules cannot apply to both regular resources and non-resource URLs",
+            )],
+        ),
+    ] {
+        let expect: Vec<&str> = expect.iter().map(String::as_str).collect();
+        invalid("Purpose", json!({"permissionCeiling": [rule]}), &expect);
+    }
+    let empty = "spec.permissions[0].rules: Required value: at least one rule";
+    for permission in [json!({}), json!({"namespace": "a"}), json!({"rules": []})] {
+        invalid("AccessRequest", json!({"clusterRef": {"name": "c"}, "permissions": [permission]}), &[empty]);
+        invalid("AccessPolicy", json!({"from": [{"namespace": "a"}], "permissions": [permission]}), &[empty]);
+    }
+}
+
+#[test]
 fn types_inside_trait_expressions_are_checked_field_by_field() {
     for (entry, expect) in [
         (json!("a"), "spec.traits[0]: Invalid value: string: must be an object"),
@@ -218,6 +251,7 @@ fn types_inside_trait_expressions_are_checked_field_by_field() {
 fn names_that_no_object_can_have_are_refused_where_they_are_referred_to() {
     for (kind, spec, field) in [
         ("ClusterRequest", json!({"purposes": ["Mcp"]}), "spec.purposes[0]"),
+        ("ProviderConfig", json!({"providerRef": "A"}), "spec.providerRef"),
         (
             "Cluster",
             json!({"clusterProviderRef": {"name": "a/b", "profile": "q"}, "kubernetes": {}, "purposes": []}),

@@ -28,7 +28,8 @@ use crate::reasons::Verdict;
     printcolumn(name = "Status", type_ = "string", json_path = ".status.status"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(name = "Secret", type_ = "string", json_path = ".status.access.secretRef.name"),
-    printcolumn(name = "Not-After", type_ = "date", json_path = ".status.access.notAfter", priority = 1),
+    // A date is shown as its age, and the age of what is to come as invalid.
+    printcolumn(name = "Not-After", type_ = "string", json_path = ".status.access.notAfter", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

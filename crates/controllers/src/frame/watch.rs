@@ -104,11 +104,11 @@ where
 }
 
 /// An error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = in_words(error);
     let mut source = error.source();
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
+        let cause_text = in_words(cause);
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
@@ -116,4 +116,40 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// The error alone. What an API server answered is its message; the rest of its Status repeats it.
+fn in_words(error: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
+        return format!("{} ({})", status.message, status.code);
+    }
+    error.downcast_ref::<kube::core::Status>().map_or_else(|| error.to_string(), |status| status.message.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ReconcileError;
+    use super::super::write::is_ending;
+    use super::*;
+
+    fn forbidden() -> kube::Error {
+        let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+            "message": "namespace team is being terminated", "reason": "Forbidden",
+            "details": {"causes": [{"reason": "NamespaceTerminating", "message": "m", "field": "metadata.namespace"}]}});
+        kube::Error::Api(serde_json::from_value(status).expect("reads"))
+    }
+
+    #[test]
+    fn an_answer_of_the_api_is_told_once_and_in_its_own_words() {
+        let text = chain(&ReconcileError::Api(forbidden()));
+        assert_eq!(text, "a call of the API failed: namespace team is being terminated (403)");
+    }
+
+    #[test]
+    fn what_a_namespace_that_goes_refuses_is_known_as_such() {
+        assert!(is_ending(&forbidden()));
+        let kube::Error::Api(mut status) = forbidden() else { unreachable!() };
+        status.details = None;
+        assert!(!is_ending(&kube::Error::Api(status)), "any other refusal is one");
+    }
 }

@@ -9,6 +9,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tracing::{debug, warn};
 
 use super::watch::chain;
+use super::write::is_ending;
 use super::{ObjectKey, Queue, is_conflict, is_gone};
 
 /// When to look at an object again, if nothing happens before.
@@ -41,7 +42,7 @@ impl ReconcileError {
     /// Whether the next look will most likely find things in order: a race was lost.
     fn is_race(&self) -> bool {
         match self {
-            ReconcileError::Api(error) => is_conflict(error) || is_gone(error),
+            ReconcileError::Api(error) => is_conflict(error) || is_gone(error) || is_ending(error),
             ReconcileError::NoToken { .. } | ReconcileError::Provider(_) => false,
         }
     }

@@ -19,6 +19,13 @@ pub fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
+/// Whether something new was refused because its namespace is going: what asked for it goes too.
+pub(super) fn is_ending(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 /// Writes in the name of one controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer {
