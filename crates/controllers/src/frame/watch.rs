@@ -103,27 +103,26 @@ where
     }
 }
 
-/// An error with its causes, in one line.
+/// An error with its causes, in one line. What an API server answered is its message alone: the rest of
+/// its Status, and what the client makes of it, repeat that.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = in_words(error);
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = in_words(cause);
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let answer = cause.downcast_ref::<kube::Error>().and_then(|error| match error {
+            kube::Error::Api(status) => Some(format!("{} ({})", status.message, status.code)),
+            _ => None,
+        });
+        next = if answer.is_some() { None } else { cause.source() };
+        let said = answer.unwrap_or_else(|| cause.to_string());
+        if !text.contains(&said) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&said);
         }
-        source = cause.source();
     }
     text
-}
-
-/// The error alone. What an API server answered is its message; the rest of its Status repeats it.
-fn in_words(error: &(dyn std::error::Error + 'static)) -> String {
-    if let Some(kube::Error::Api(status)) = error.downcast_ref() {
-        return format!("{} ({})", status.message, status.code);
-    }
-    error.downcast_ref::<kube::core::Status>().map_or_else(|| error.to_string(), |status| status.message.clone())
 }
 
 #[cfg(test)]
