@@ -33,8 +33,8 @@ pub trait Files: Debug + Send + Sync + 'static {
     /// Makes an empty file `name`, or empties it.
     async fn create(&self, name: &str) -> io::Result<Box<dyn FileWriter>>;
 
-    /// Opens the file `name` to write at its end.
-    async fn append(&self, name: &str) -> io::Result<Box<dyn FileWriter>>;
+    /// Opens the file `name` to write behind its first `end` bytes, which are there.
+    async fn append(&self, name: &str, end: u64) -> io::Result<Box<dyn FileWriter>>;
 
     /// Renames a file, over another if there is one.
     async fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -46,15 +46,22 @@ pub trait Files: Debug + Send + Sync + 'static {
     async fn sync_folder(&self) -> io::Result<()>;
 }
 
-/// A file that is written at its end.
+/// A file that is written at its end, behind which there may be room for more already.
 #[async_trait]
 pub trait FileWriter: Debug + Send {
     /// Appends all of `bytes`. An error may leave a part of them.
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Writes `bytes` behind the end, which stays where it is: the next write replaces them.
+    async fn mark(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Fills the file with zeros up to `len` bytes behind its end. What is written there later does not make
+    /// the file longer, so that syncing it is a write of its bytes alone.
+    async fn reserve(&mut self, len: u64) -> io::Result<()>;
+
     /// Makes what was written durable.
     async fn sync(&mut self) -> io::Result<()>;
 
-    /// Cuts the file to `len` bytes.
+    /// Cuts the file to `len` bytes, which is its end from then on.
     async fn truncate(&mut self, len: u64) -> io::Result<()>;
 }

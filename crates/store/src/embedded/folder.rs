@@ -1,8 +1,8 @@
 //! The real folder: only its owner may look into it, only one process may have it open.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -93,11 +93,13 @@ impl Files for Folder {
 
     async fn create(&self, name: &str) -> io::Result<Box<dyn FileWriter>> {
         let file = Self::options().write(true).create(true).truncate(true).open(self.path.join(name))?;
-        Ok(Box::new(DiskFile(file)))
+        Ok(Box::new(DiskFile { file, end: 0, len: 0 }))
     }
 
-    async fn append(&self, name: &str) -> io::Result<Box<dyn FileWriter>> {
-        Ok(Box::new(DiskFile(OpenOptions::new().append(true).open(self.path.join(name))?)))
+    async fn append(&self, name: &str, end: u64) -> io::Result<Box<dyn FileWriter>> {
+        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        let len = file.metadata()?.len();
+        Ok(Box::new(DiskFile { file, end, len }))
     }
 
     async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -113,21 +115,48 @@ impl Files for Folder {
     }
 }
 
+/// Zeros are written so many at once.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 #[derive(Debug)]
-struct DiskFile(File);
+struct DiskFile {
+    file: File,
+    /// Where the next write goes.
+    end: u64,
+    /// How long the file is at least.
+    len: u64,
+}
 
 #[async_trait]
 impl FileWriter for DiskFile {
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.mark(bytes).await?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    async fn mark(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.end)?;
+        self.len = self.len.max(self.end + bytes.len() as u64);
+        Ok(())
+    }
+
+    async fn reserve(&mut self, len: u64) -> io::Result<()> {
+        while self.len < self.end + len {
+            let zeros = (self.end + len - self.len).min(ZEROS.len() as u64);
+            self.file.write_all_at(&ZEROS[..zeros as usize], self.len)?;
+            self.len += zeros;
+        }
+        Ok(())
     }
 
     async fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     async fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)?;
-        self.0.seek(SeekFrom::Start(len)).map(drop)
+        self.file.set_len(len)?;
+        (self.end, self.len) = (len, len);
+        Ok(())
     }
 }

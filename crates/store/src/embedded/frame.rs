@@ -4,6 +4,10 @@
 //! one before it is synced, nothing valid can follow a torn one: a valid frame behind a broken one is
 //! damage, not a power cut.
 //!
+//! A frame without records begins a file. Another one is the seal of a log that has come to rest: it says
+//! that what is before it was synced, and the next frame replaces it. Behind the last frame there may be
+//! zeros, which are room for more.
+//!
 //! Layout, little-endian: magic 4 · CRC-32C of all that follows 4 · payload length 4 · records 4 ·
 //! first revision 8 · payload. The magic has bytes that UTF-8 never has, so no object can contain one.
 
@@ -125,10 +129,21 @@ impl<'a> Frames<'a> {
         Ok(Some((header, &self.buffer[payload])))
     }
 
-    /// Whether there is a right frame anywhere behind the place where [`Frames::next`] stopped.
-    pub(super) async fn any_behind(&mut self) -> io::Result<bool> {
-        let left = self.files.len(self.name).await?.saturating_sub(self.offset());
-        let rest = self.files.read(self.name, self.offset(), left as usize).await?;
-        Ok((1..rest.len()).any(|at| rest[at] == MAGIC[0] && is_frame(&rest[at..])))
+    /// What lies behind `offset`, to the end of the file.
+    pub(super) async fn tail(&mut self, offset: u64) -> io::Result<Tail> {
+        let left = self.files.len(self.name).await?.saturating_sub(offset);
+        let rest = self.files.read(self.name, offset, left as usize).await?;
+        let used = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let has_frame = (1..used).any(|at| rest[at] == MAGIC[0] && is_frame(&rest[at..]));
+        Ok(Tail { used: used as u64, has_frame })
     }
+}
+
+/// What lies behind the last right frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    /// Bytes up to the last that is not zero.
+    pub(super) used: u64,
+    /// Whether there is a right frame anywhere in it.
+    pub(super) has_frame: bool,
 }

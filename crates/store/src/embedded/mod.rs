@@ -134,12 +134,15 @@ pub struct Options {
     /// Bytes of log after which a snapshot is written, at least. The log may also grow as long as the last
     /// snapshot, so that each byte is written about twice whatever the size.
     pub snapshot_after_bytes: u64,
+    /// Zeros that are written behind the end of the log, for writes to come: a disk makes a file longer much
+    /// more slowly than it writes into what is there.
+    pub log_reserve_bytes: u64,
 }
 
 impl Default for Options {
-    /// 16 MiB of log are read in some 50 ms.
+    /// 16 MiB of log are read in some 50 ms; 1 MiB of room is filled in the time of a few syncs.
     fn default() -> Self {
-        Options { history: HistoryLimits::default(), snapshot_after_bytes: 16 << 20 }
+        Options { history: HistoryLimits::default(), snapshot_after_bytes: 16 << 20, log_reserve_bytes: 1 << 20 }
     }
 }
 
@@ -171,7 +174,7 @@ pub struct SegmentReport {
     pub records: u64,
     /// Up to which byte it is right.
     pub bytes: u64,
-    /// Bytes after that: the torn end of a write that was never acknowledged.
+    /// Bytes after that, but for zeros: the torn end of a write that was never acknowledged.
     pub torn: u64,
 }
 

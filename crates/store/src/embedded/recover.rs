@@ -147,12 +147,16 @@ async fn load_segment(
     let mut frames = Frames::new(files, name);
     let mut headed = false;
     loop {
+        report.bytes = frames.offset();
         let offset = frames.offset();
         let Some((header, payload)) = frames.next().await.map_err(io(files, "read", name))? else { break };
-        let begins = header.first == state.revision + 1 && headed == (header.records > 0);
-        if !begins {
+        if header.first != state.revision + 1 || (header.records > 0 && !headed) {
             let reason = format!("revision {} follows {}", header.first, state.revision);
             return Err(damaged(offset, reason));
+        }
+        // The seal.
+        if header.records == 0 && headed {
+            break;
         }
         headed = true;
         let replayed = replay(state, Input(payload), header.records);
@@ -160,11 +164,11 @@ async fn load_segment(
         report.frames += u64::from(header.records > 0);
         report.records += u64::from(header.records);
     }
-    let len = files.len(name).await.map_err(io(files, "look at", name))?;
-    report.bytes = frames.offset();
-    report.torn = len - report.bytes;
-    let torn_header = !headed && len > HEADER as u64;
-    if report.torn > 0 && (!last || torn_header || frames.any_behind().await.map_err(io(files, "read", name))?) {
+    let behind = frames.offset();
+    let tail = frames.tail(behind).await.map_err(io(files, "read", name))?;
+    report.torn = if tail.used > 0 { behind - report.bytes + tail.used } else { 0 };
+    let torn_header = !headed && tail.used > HEADER as u64;
+    if report.torn > 0 && (!last || torn_header || tail.has_frame) {
         return Err(damaged(report.bytes, "the checksum is wrong, and it is not the end of the log".to_owned()));
     }
     Ok(report)

@@ -24,6 +24,9 @@ pub struct DiskFaults {
     pub sync_lies: bool,
 }
 
+/// What reaches the disk at once: small, so that also the frames of tests are torn.
+const BLOCK: usize = 32;
+
 /// A simulated folder. Clones are the same one.
 #[derive(Clone, Debug, Default)]
 pub struct Disk(Arc<Mutex<Inner>>);
@@ -83,25 +86,56 @@ impl Content {
         });
     }
 
+    /// Writes `bytes` at `at`, which the file may have to become longer for.
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if self.data.len() < end {
+            self.data.resize(end, 0);
+        }
+        self.data[at..end].copy_from_slice(bytes);
+    }
+
     /// What may be found after the power was cut.
     fn survive(&self, dice: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
-        if self.data.len() < self.durable.len() || !self.data.starts_with(&self.durable) {
+        if self.data.len() < self.durable.len() {
             return if dice(2) == 0 { self.durable.clone() } else { self.data.clone() };
         }
-        let fresh = self.data.len() - self.durable.len();
-        let mut found = self.data.clone();
-        match dice(4) {
-            0 => found.truncate(self.durable.len()),
-            1 => found.truncate(self.durable.len() + dice(fresh + 1)),
-            2 if fresh > 0 => {
-                // The later part reached the disk, an earlier one did not.
-                let start = self.durable.len() + dice(fresh);
-                let end = (start + 1 + dice(64)).min(found.len());
-                found[start..end].fill(0);
+        // Blocks reach the disk in any order, and what of the file's new length is known by then is open.
+        let blocks = self.data.len().div_ceil(BLOCK);
+        let changed = |block: usize| self.block(&self.data, block) != self.block(&self.durable, block);
+        let fresh: Vec<usize> = (0..blocks).filter(|block| changed(*block)).collect();
+        let (way, some) = (dice(5), dice(fresh.len() + 1));
+        let mut found = self.durable.clone();
+        found.resize(self.data.len(), 0);
+        for (index, block) in fresh.iter().enumerate() {
+            let written = match way {
+                0 => false,
+                1 => index < some,
+                // An earlier one did not reach it.
+                2 => index != some,
+                3 => dice(2) == 0,
+                _ => true,
+            };
+            if written {
+                let range = block * BLOCK..((block + 1) * BLOCK).min(self.data.len());
+                found[range.clone()].copy_from_slice(&self.data[range]);
             }
+        }
+        let grown = self.data.len() - self.durable.len();
+        match dice(3) {
+            0 if way == 0 => found.truncate(self.durable.len()),
+            1 => found.truncate(self.durable.len() + dice(grown + 1)),
             _ => (),
         }
         found
+    }
+
+    /// A block of `bytes`, zeros where they end.
+    fn block(&self, bytes: &[u8], block: usize) -> [u8; BLOCK] {
+        let mut out = [0; BLOCK];
+        let part = &bytes[(block * BLOCK).min(bytes.len())..((block + 1) * BLOCK).min(bytes.len())];
+        out[..part.len()].copy_from_slice(part);
+        out
     }
 }
 
@@ -275,13 +309,13 @@ impl Files for Disk {
         if cut {
             return Err(io::Error::other("the power went"));
         }
-        Ok(Box::new(DiskFile { disk: self.clone(), file }))
+        Ok(Box::new(DiskFile { disk: self.clone(), file, end: 0 }))
     }
 
-    async fn append(&self, name: &str) -> io::Result<Box<dyn FileWriter>> {
+    async fn append(&self, name: &str, end: u64) -> io::Result<Box<dyn FileWriter>> {
         let inner = self.inner();
         inner.power()?;
-        Ok(Box::new(DiskFile { disk: self.clone(), file: inner.find(name)? }))
+        Ok(Box::new(DiskFile { disk: self.clone(), file: inner.find(name)?, end: end as usize }))
     }
 
     async fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -320,25 +354,48 @@ impl Files for Disk {
 struct DiskFile {
     disk: Disk,
     file: u64,
+    end: usize,
+}
+
+impl DiskFile {
+    /// Writes at `at` as far as there is room; how much that was.
+    fn put(&self, at: usize, bytes: &[u8]) -> io::Result<()> {
+        let mut inner = self.disk.inner();
+        let cut = inner.step()?;
+        let room = inner.faults.room.unwrap_or(usize::MAX);
+        let there = inner.content(self.file).data.len().saturating_sub(at);
+        let fits = if cut { bytes.len() / 2 } else { bytes.len().min(there.saturating_add(room)) };
+        if let Some(room) = &mut inner.faults.room {
+            *room -= fits.saturating_sub(there);
+        }
+        inner.content(self.file).write(at, &bytes[..fits]);
+        match fits == bytes.len() {
+            true => Ok(()),
+            false if cut => Err(io::Error::other("the power went")),
+            false => Err(io::Error::from(io::ErrorKind::StorageFull)),
+        }
+    }
 }
 
 #[async_trait]
 impl FileWriter for DiskFile {
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         tokio::task::yield_now().await;
-        let mut inner = self.disk.inner();
-        let cut = inner.step()?;
-        let room = inner.faults.room.unwrap_or(usize::MAX);
-        let fits = if cut { bytes.len() / 2 } else { bytes.len().min(room) };
-        if let Some(room) = &mut inner.faults.room {
-            *room -= fits;
-        }
-        inner.content(self.file).data.extend_from_slice(&bytes[..fits]);
-        match fits == bytes.len() {
-            true => Ok(()),
-            false if cut => Err(io::Error::other("the power went")),
-            false => Err(io::Error::from(io::ErrorKind::StorageFull)),
-        }
+        self.put(self.end, bytes)?;
+        self.end += bytes.len();
+        Ok(())
+    }
+
+    async fn mark(&mut self, bytes: &[u8]) -> io::Result<()> {
+        tokio::task::yield_now().await;
+        self.put(self.end, bytes)
+    }
+
+    async fn reserve(&mut self, len: u64) -> io::Result<()> {
+        tokio::task::yield_now().await;
+        let there = self.disk.inner().content(self.file).data.len();
+        let wanted = self.end + len as usize;
+        self.put(there, &vec![0; wanted.saturating_sub(there)])
     }
 
     async fn sync(&mut self) -> io::Result<()> {
@@ -352,8 +409,11 @@ impl FileWriter for DiskFile {
         let (fails, lies) = (inner.faults.fail_sync_at == Some(inner.syncs), inner.faults.sync_lies);
         let content = inner.content(self.file);
         if fails {
-            let lost = content.durable.len().min(content.data.len())..content.data.len();
-            content.lost.push(lost);
+            let (data, durable) = (&content.data, &content.durable);
+            let changed = |at: usize| durable.get(at) != data.get(at);
+            if let Some(first) = (0..data.len()).find(|at| changed(*at)) {
+                content.lost.push(first..data.len());
+            }
             return Err(io::Error::other("the disk failed to sync"));
         }
         if cut {
@@ -370,6 +430,7 @@ impl FileWriter for DiskFile {
         let mut inner = self.disk.inner();
         let cut = inner.step()?;
         inner.content(self.file).truncate(len as usize);
+        self.end = len as usize;
         if cut { Err(io::Error::other("the power went")) } else { Ok(()) }
     }
 }

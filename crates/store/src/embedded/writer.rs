@@ -83,16 +83,17 @@ async fn make(files: &dyn Files) -> std::io::Result<()> {
 /// Makes a durable segment without records.
 async fn begin_log(files: &dyn Files, first: u64) -> std::io::Result<Box<dyn FileWriter>> {
     let mut log = files.create(&log_name(first)).await?;
-    write_header(&mut *log, first).await?;
+    log.write(&no_records(first)).await?;
+    log.sync().await?;
     files.sync_folder().await?;
     Ok(log)
 }
 
-async fn write_header(log: &mut dyn FileWriter, first: u64) -> std::io::Result<()> {
-    let mut header = frame::begin();
-    frame::seal(&mut header, first, 0);
-    log.write(&header).await?;
-    log.sync().await
+/// A frame without records: what a segment begins with, and its seal.
+fn no_records(first: u64) -> Vec<u8> {
+    let mut frame = frame::begin();
+    frame::seal(&mut frame, first, 0);
+    frame
 }
 
 async fn mend(files: &dyn Files, recovered: &Recovered, new: bool) -> std::io::Result<(Box<dyn FileWriter>, u64)> {
@@ -103,8 +104,8 @@ async fn mend(files: &dyn Files, recovered: &Recovered, new: bool) -> std::io::R
     for name in &recovered.obsolete {
         files.remove(name).await?;
     }
-    let mut log = files.append(&recovered.log).await?;
     let mut len = recovered.log_len;
+    let mut log = files.append(&recovered.log, len).await?;
     if new {
         return Ok((log, len));
     }
@@ -114,7 +115,8 @@ async fn mend(files: &dyn Files, recovered: &Recovered, new: bool) -> std::io::R
     // What was read may be in the cache of a system whose disk does not have it yet.
     log.sync().await?;
     if len == 0 {
-        write_header(&mut *log, recovered.state.revision + 1).await?;
+        log.write(&no_records(recovered.state.revision + 1)).await?;
+        log.sync().await?;
         len = frame::HEADER as u64;
     }
     if !recovered.obsolete.is_empty() {
@@ -143,6 +145,8 @@ pub(super) struct Writer {
     log: Box<dyn FileWriter>,
     name: String,
     len: u64,
+    /// Up to which byte the log was filled with zeros.
+    reserved: u64,
     /// Names of the templates whose objects are on disk.
     templates: BTreeSet<String>,
     /// The frame buffer, kept to be used again.
@@ -164,6 +168,7 @@ impl Writer {
             log,
             name,
             len,
+            reserved: len,
             templates,
             buffer: Vec::new(),
             snapshot_at: options.snapshot_after_bytes.max(snapshot_len),
@@ -189,6 +194,9 @@ impl Writer {
             self.finish(group).await;
             if self.len >= self.snapshot_at && self.is_idle() {
                 self.begin_snapshot().await;
+            }
+            if queue.is_empty() {
+                self.rest(!closing.is_empty()).await;
             }
         }
         queue.close();
@@ -273,17 +281,56 @@ impl Writer {
         }
     }
 
+    /// What is done while nobody waits: the log is sealed, and gets room for more. Nothing depends on either,
+    /// so that a disk that is full or fails shows itself to the next write. The last rest is durable.
+    async fn rest(&mut self, last: bool) {
+        if self.broken.get().is_some() {
+            return;
+        }
+        if last {
+            // The room that is left is of no use to whoever copies the folder.
+            let _ = self.log.truncate(self.len).await;
+        }
+        let seal = no_records(self.shared.revision().0 + 1);
+        if let Err(error) = self.log.mark(&seal).await {
+            tracing::debug!(%error, "the log was not sealed");
+            return;
+        }
+        if last {
+            // Whether the seal is there after a power cut decides about nothing but how damage is told.
+            let _ = self.log.sync().await;
+        } else if self.reserved < self.len + self.options.log_reserve_bytes / 4 {
+            self.reserve(self.len).await;
+        }
+    }
+
+    /// Makes room behind the log's end, which is `end`.
+    async fn reserve(&mut self, end: u64) {
+        // Also where it fails: what there was no room for is not tried again soon.
+        self.reserved = end + self.options.log_reserve_bytes;
+        if let Err(error) = self.log.reserve(self.options.log_reserve_bytes).await {
+            tracing::debug!(%error, "no room was made in the log");
+        }
+    }
+
     async fn append(&mut self, group: &mut Group) -> Result<(), StoreError> {
         if let Some(reason) = self.broken.get() {
             return Err(StoreError::ReadOnly { reason: reason.clone() });
         }
         frame::seal(&mut group.frame, group.first, group.changes.len() as u32);
+        let end = self.len + group.frame.len() as u64;
         let written = match self.log.write(&group.frame).await {
-            Ok(()) => self.log.sync().await,
+            Ok(()) => {
+                // The file grows anyway; so the syncs to come are cheap.
+                if end > self.reserved {
+                    self.reserve(end).await;
+                }
+                self.log.sync().await
+            }
             Err(error) => Err(error),
         };
         let Err(error) = written else {
-            self.len += group.frame.len() as u64;
+            self.len = end;
             return Ok(());
         };
         let reason = self.fail(&format!("writing {} failed: {error}", self.files.path(&self.name)));
@@ -323,6 +370,7 @@ impl Writer {
                 self.log = log;
                 self.name = log_name(image.revision + 1);
                 self.len = frame::HEADER as u64;
+                self.reserved = self.len;
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot begin a new segment of the log; the old one grows on");

@@ -280,55 +280,93 @@ async fn a_store_whose_disk_failed_says_so_until_it_is_opened_again() {
     store.commit(put("two")).await.expect("writes again");
 }
 
-/// A disk with a log of six frames, the first of which begins a tenant, and where each begins.
-async fn six_frames() -> (Disk, Vec<u64>) {
+const LOG: &str = "log-00000000000000000001";
+
+/// A disk with a log of six frames, the first of which begins a tenant, and a seal; and where each of them
+/// begins.
+async fn six_frames() -> (Disk, Vec<usize>) {
     let disk = Disk::default();
     let store = Embedded::open_on(Arc::new(disk.clone()), crate::Options::default()).await.expect("opens");
-    let mut begins = vec![disk.bytes(LOG).expect("is there").len() as u64];
     begin(&store, "t").await;
     for name in ["1", "2", "3", "4", "5"] {
-        begins.push(disk.bytes(LOG).expect("is there").len() as u64);
         let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
         store.commit(write).await.expect("creates");
     }
     store.close().await;
+    let bytes = disk.bytes(LOG).expect("is there");
+    let mut begins = vec![0];
+    while let Some(header) = bytes.get(begins[begins.len() - 1]..).filter(|rest| !rest.is_empty()) {
+        let length = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
+        begins.push(begins[begins.len() - 1] + 24 + length as usize);
+    }
+    assert_eq!(begins.pop(), Some(bytes.len()));
+    assert_eq!(begins.remove(0), 0);
+    assert_eq!(begins.len(), 7);
     (disk, begins)
 }
 
-const LOG: &str = "log-00000000000000000001";
+/// Opens `disk` with another log.
+async fn open_with(disk: &Disk, log: Vec<u8>) -> (Disk, Result<Embedded, OpenError>) {
+    let disk = disk.after_exit();
+    disk.set_bytes(LOG, log);
+    let opened = Embedded::open_on(Arc::new(disk.clone()), crate::Options::default()).await;
+    (disk, opened)
+}
 
 #[tokio::test]
-async fn damage_in_the_middle_of_the_log_stops_the_start_and_at_its_end_is_cut() {
+async fn damage_in_a_log_that_was_closed_stops_the_start_wherever_it_is() {
     let (disk, begins) = six_frames().await;
     let whole = disk.bytes(LOG).expect("is there");
     for at in 0..whole.len() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x55;
-        let broken = disk.after_exit();
-        broken.set_bytes(LOG, bytes.clone());
-        let result = Embedded::open_on(Arc::new(broken.clone()), crate::Options::default()).await;
-        let frame = begins.iter().rposition(|begin| *begin <= at as u64);
+        let (broken, result) = open_with(&disk, bytes.clone()).await;
+        let frame = begins.iter().rposition(|begin| *begin <= at);
         match (result, frame) {
-            (Ok(store), Some(5)) => {
-                assert_eq!(store.report().objects, 4);
-                assert_eq!(broken.bytes(LOG).expect("is there"), whole[..begins[5] as usize], "the end is cut");
+            // The seal alone may be broken: nothing hangs on it.
+            (Ok(store), Some(6)) => {
+                assert_eq!(store.report().objects, 5);
+                assert!(store.report().segments[0].torn > 0);
             }
-            (Err(OpenError::Damaged { file, offset, .. }), frame) if frame != Some(5) => {
-                assert_eq!(
-                    (file.as_str(), offset),
-                    ("disk/log-00000000000000000001", frame.map_or(0, |frame| begins[frame]))
-                );
+            (Err(OpenError::Damaged { file, offset, .. }), frame) if frame != Some(6) => {
+                let begin = frame.map_or(0, |frame| begins[frame] as u64);
+                assert_eq!((file.as_str(), offset), ("disk/log-00000000000000000001", begin));
                 assert_eq!(broken.bytes(LOG).expect("is there"), bytes, "nothing was touched");
             }
             (other, _) => panic!("byte {at}: {other:?}"),
         }
     }
     for len in 0..whole.len() {
-        let torn = disk.after_exit();
-        torn.set_bytes(LOG, whole[..len].to_vec());
-        let store = Embedded::open_on(Arc::new(torn), crate::Options::default()).await.expect("opens");
-        let frames = begins.iter().filter(|begin| **begin <= len as u64).count().saturating_sub(2);
-        assert_eq!(store.report().objects, if len == whole.len() { 5 } else { frames as u64 }, "{len} bytes");
+        let store = open_with(&disk, whole[..len].to_vec()).await.1.expect("opens");
+        let frames = begins.iter().filter(|begin| **begin <= len).count().saturating_sub(2);
+        assert_eq!(store.report().objects, frames as u64, "{len} bytes");
+    }
+}
+
+/// A log that was not closed: of its last frame nobody can say whether it was acknowledged.
+#[tokio::test]
+async fn damage_in_the_last_frame_of_a_log_without_a_seal_is_cut_and_told() {
+    let (disk, begins) = six_frames().await;
+    let whole = disk.bytes(LOG).expect("is there");
+    for room in [0, 1, 1000] {
+        for at in begins[5]..begins[6] {
+            let mut bytes = whole[..begins[6]].to_vec();
+            bytes[at] ^= 0x55;
+            bytes.resize(bytes.len() + room, 0);
+            let (broken, result) = open_with(&disk, bytes).await;
+            let store = result.expect("opens");
+            assert_eq!(store.report().objects, 4);
+            let segment = &store.report().segments[0];
+            assert_eq!((segment.bytes, segment.torn > 0), (begins[5] as u64, true), "byte {at}");
+            store.close().await;
+            let left = broken.bytes(LOG).expect("is there");
+            assert_eq!(left[..begins[5]], whole[..begins[5]], "the end is cut");
+            assert_eq!(left.len(), begins[5] + 24, "and sealed");
+        }
+        let mut bytes = whole[..begins[6]].to_vec();
+        bytes.resize(bytes.len() + room, 0);
+        let store = open_with(&disk, bytes).await.1.expect("opens");
+        assert_eq!((store.report().objects, store.report().segments[0].torn), (5, 0), "zeros are room, not damage");
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::embedded::simulated::Disk;
 use crate::{Embedded, Faults, HistoryLimits, Memory, Options, conformance};
 
-/// Options with this history, and snapshots all the time.
+/// Options with this history, and snapshots all the time; room in the log for some two writes.
 pub(super) fn restless(history: HistoryLimits) -> Options {
-    Options { history, snapshot_after_bytes: 2000 }
+    Options { history, snapshot_after_bytes: 2000, log_reserve_bytes: 500 }
 }
 
 #[tokio::test]
