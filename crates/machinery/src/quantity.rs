@@ -87,6 +87,14 @@ impl Quantity {
         Quantity { nanos: self.nanos.saturating_sub(other.nanos).clamp(-LARGEST, LARGEST), format: self.format }
     }
 
+    /// The nearest multiple of `step` billionths that is not nearer to zero, written as this one.
+    #[must_use]
+    pub fn rounded_up(&self, step: i128) -> Quantity {
+        let rest = self.nanos % step;
+        let nanos = if rest == 0 { self.nanos } else { self.nanos - rest + step * rest.signum() };
+        Quantity { nanos: nanos.clamp(-LARGEST, LARGEST), format: self.format }
+    }
+
     /// Whether it is below zero.
     pub fn is_negative(&self) -> bool {
         self.nanos < 0
@@ -321,6 +329,14 @@ mod tests {
             ("é", QuantityError::Format),
         ] {
             assert_eq!(input.parse::<Quantity>(), Err(error), "{input}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_rounded_away_from_zero() {
+        for (input, expect) in [("1.0001", "1001m"), ("-1.0001", "-1001m"), ("1n", "1m"), ("5m", "5m"), ("0", "0")] {
+            let quantity: Quantity = input.parse().expect(input);
+            assert_eq!(quantity.rounded_up(1_000_000).to_string(), expect, "{input}");
         }
     }
 

@@ -3,22 +3,47 @@
 //! Everything here is pure. What controllers do about these kinds is left to [`crate::loops`].
 
 mod account;
+mod addresses;
+mod apps;
+mod autoscaling;
+mod batch;
 mod cells;
+mod checks;
 mod columns;
 mod config;
+mod containers;
+mod cron;
+mod defaults;
+mod depends;
 mod describe;
+mod endpoints;
 mod event;
 mod expand;
 mod gojson;
 mod gotime;
 #[cfg(test)]
 mod judged;
+mod look;
 mod namespace;
+mod network;
+mod pod;
+mod pod_cells;
+mod pod_quality;
+mod policy;
+mod print;
+mod quota;
 mod rbac;
+mod resources;
 mod rows;
+mod rules;
 mod schema;
+mod service;
+mod service_addresses;
+mod service_rules;
 mod shape;
+mod storage;
 mod types;
+mod volumes;
 
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value};
@@ -28,6 +53,7 @@ pub(crate) use cells::since;
 pub(crate) use describe::{describe, descriptions};
 pub(crate) use namespace::FINALIZER as NAMESPACE_FINALIZER;
 pub use rows::kinds;
+pub(crate) use service_addresses::{Claim, Refusal, Stock, allocate, claims};
 pub(crate) use shape::decode_whole;
 pub(crate) use types::{Field, List, Message, SCHEMA_PROPS, Type, message, message_of_kind, table};
 

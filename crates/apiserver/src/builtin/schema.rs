@@ -7,7 +7,7 @@ use allotment_machinery::patch::strategic;
 use allotment_machinery::schema::NamedSchema;
 
 use super::types::{self, Message};
-use super::{expand, shape};
+use super::{defaults, expand, shape};
 use crate::registry::{DecodeError, Decoded, PatchError, Published, Schema};
 
 /// The schema of one built-in kind.
@@ -33,6 +33,12 @@ impl TypeSchema {
 impl Schema for TypeSchema {
     fn decode(&self, object: &mut Map) -> Result<Decoded, DecodeError> {
         shape::decode(self.message()?, object)
+    }
+
+    fn default(&self, object: &mut Map) {
+        if let Ok(message) = self.message() {
+            defaults::apply(message, object);
+        }
     }
 
     fn strategic_merge(&self, object: &Map, patch: &Map) -> Option<Result<Map, PatchError>> {

@@ -7,6 +7,7 @@
 
 use allotment_machinery::field::note;
 use allotment_machinery::json::{Map, Value};
+use allotment_machinery::quantity::Quantity;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
@@ -123,8 +124,9 @@ impl Decoder {
     fn value(&mut self, ty: &'static Type, value: Value) -> Result<Value, DecodeError> {
         match (ty, value) {
             (_, Value::Null) => Ok(element_zero(ty)),
-            (Type::String | Type::Duration | Type::Quantity, value @ Value::String(_)) => Ok(value),
-            (Type::Quantity, Value::Number(number)) => Ok(Value::from(number.as_str())),
+            (Type::String | Type::Duration, value @ Value::String(_)) => Ok(value),
+            (Type::Quantity, Value::String(text)) => quantity(&text),
+            (Type::Quantity, Value::Number(number)) => quantity(number.as_str()),
             (Type::Bool, value @ Value::Bool(_)) => Ok(value),
             (Type::Double, value @ Value::Number(_)) => Ok(value),
             (Type::Int32 | Type::Int64 | Type::IntOrString, Value::Number(number)) => {
@@ -226,6 +228,11 @@ fn absent(field: &Field) -> Option<Value> {
     zero(&field.ty)
 }
 
+/// What the member `name` of a message is where nothing is given.
+pub(super) fn empty(message: &Message, name: &str) -> Option<Value> {
+    message.fields.iter().find(|field| field.name == name).and_then(absent)
+}
+
 /// The zero value of a type as Go writes it.
 fn zero(ty: &Type) -> Option<Value> {
     Some(match ty {
@@ -263,6 +270,12 @@ fn bytes(text: &str) -> Result<Value, DecodeError> {
         DecodeError { message: format!("illegal base64 data at input byte {place}") }
     })?;
     Ok(Value::String(BASE64.encode(decoded)))
+}
+
+/// An amount in its one form.
+fn quantity(text: &str) -> Result<Value, DecodeError> {
+    let quantity = text.trim().parse::<Quantity>().map_err(|error| DecodeError { message: error.to_string() })?;
+    Ok(Value::from(quantity.to_string()))
 }
 
 fn time(text: &str, precision: Precision) -> Result<Value, DecodeError> {

@@ -10,7 +10,7 @@ use super::admission::{Admission, check_namespace};
 use super::metadata::{drop_repeated_owners, format_time};
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
-use super::{Call, Reply, decode, definitions};
+use super::{Call, Reply, decode, definitions, services};
 use crate::auth::check_escalation;
 use crate::registry::{Operation, Row};
 use crate::server::{AdmissionOperation, Context};
@@ -113,6 +113,7 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     let Admission { cx, row, .. } = *admission;
     check_escalation(cx, &row.kind.group, &row.kind.plural, &object, None).await?;
     set_system_fields(cx, row, &mut object)?;
+    let held = services::before_write(cx, row, None, &mut object).await?;
     row.kind.strategy.prepare(Operation::Create, &mut object);
     validate(row, &object)?;
     for text in row.kind.strategy.warnings(Operation::Create, &object) {
@@ -135,7 +136,10 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
         Err(Refused::Conflict(current)) => {
             Err(Taken::Yes(already_exists(row, name, current.as_ref().map(|entry| &*entry.body))))
         }
-        Err(Refused::Failed(error)) => Err(Taken::No(error)),
+        Err(Refused::Failed(error)) => {
+            services::after_write(held, Some(&error));
+            Err(Taken::No(error))
+        }
     }
 }
 

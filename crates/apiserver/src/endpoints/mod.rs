@@ -12,6 +12,7 @@ mod options;
 mod patch;
 pub(crate) mod render;
 mod scale;
+mod services;
 mod store;
 mod table;
 mod update;

@@ -12,10 +12,10 @@ use bytes::Bytes;
 use super::admission::Admission;
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
-use super::{Call, Reply, create, decode, definitions, metadata};
+use super::{Call, Reply, create, decode, definitions, metadata, services};
 use crate::auth::check_escalation;
 use crate::registry::{Operation, Row};
-use crate::server::{AdmissionOperation, Context};
+use crate::server::{AdmissionOperation, Context, Held};
 use crate::status::ApiError;
 
 /// How often a write that names no revision is tried again when somebody else was faster.
@@ -106,10 +106,14 @@ pub(super) async fn replace(
 ) -> Result<Bytes, Raced> {
     let conditional = check_revision(row, &mut object, &current)?;
     let old = store::object_of(row, &current.body)?;
-    let object = prepared(cx, row, &old, object, &current, options).await?;
+    let (object, held) = prepared(cx, row, &old, object, &current, options).await?;
     write(cx, row, &current, object, options.dry_run).await.map_err(|error| match error {
         Raced::Again if conditional => Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED)),
-        other => other,
+        Raced::Failed(error) => {
+            services::after_write(held, Some(&error));
+            Raced::Failed(error)
+        }
+        Raced::Again => Raced::Again,
     })
 }
 
@@ -144,7 +148,7 @@ async fn prepared(
     mut object: Map,
     current: &Entry,
     options: WriteOptions,
-) -> Result<Map, ApiError> {
+) -> Result<(Map, Option<Held>), ApiError> {
     let subresource = cx.info.subresource.as_str();
     let empty = Map::new();
     let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -161,6 +165,7 @@ async fn prepared(
     let mut object = admission.mutate(object, Some(old)).await?;
     check_escalation(cx, &row.kind.group, &row.kind.plural, &object, Some(old)).await?;
     let operation = Operation::Update { old, subresource };
+    let held = services::before_write(cx, row, Some(old), &mut object).await?;
     row.kind.strategy.prepare(operation, &mut object);
     count_generation(row, subresource, old, &mut object);
     validate(row, operation, old, &object, name)?;
@@ -170,7 +175,7 @@ async fn prepared(
     row.kind.strategy.canonicalise(&mut object);
     let mut object = admission.validate(object, Some(old)).await?;
     definitions::before_write(cx, row, &mut object).await?;
-    Ok(object)
+    Ok((object, held))
 }
 
 /// `/status` takes the status and, of most built-in kinds, metadata.

@@ -1,6 +1,7 @@
 //! The server's shared state: store, clock, tenants, admission chain, readiness.
 
 mod admission;
+mod claims;
 mod context;
 mod follow;
 mod template;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use admission::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
+pub(crate) use claims::{Claims, Held, Outcome};
 pub use context::Context;
 pub use template::bootstrap_template;
 pub use tenant::{TenantConfig, TenantState};

@@ -10,6 +10,7 @@ use allotment_store::{Revision, Template, Tenant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::claims::Claims;
 use crate::auth::{Access, AccessConfig};
 use crate::registry::Registry;
 
@@ -52,6 +53,8 @@ pub struct TenantState {
     pub root_ca_pem: Arc<str>,
     /// Authenticators and the RBAC index.
     pub access: Access,
+    /// Addresses and ports of its Services.
+    pub(crate) claims: Claims,
     registry: RwLock<Arc<Registry>>,
     /// Schemas, shared by content with all other tenants.
     pub(super) interner: Arc<Interner>,
@@ -72,6 +75,7 @@ impl TenantState {
             server_url: config.server_url,
             root_ca_pem: config.root_ca_pem,
             access: Access::new(config.access),
+            claims: Claims::default(),
             registry: RwLock::new(registry),
             interner,
             loaded: tokio::sync::Mutex::default(),

@@ -1,0 +1,136 @@
+//! HorizontalPodAutoscalers (`k8s.io/kubernetes/pkg/apis/autoscaling/validation`). Nothing scales here.
+
+use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::names;
+use jiff::Timestamp;
+
+use super::cells;
+use super::checks::{one_of, required_name};
+use super::look::{int, is_given, items, object, text};
+use super::print::number;
+use super::rules::{Errors, Rules};
+
+/// The kinds of metrics, and the member that says more of each.
+const METRICS: [(&str, &str); 5] = [
+    ("ContainerResource", "containerResource"),
+    ("External", "external"),
+    ("Object", "object"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+];
+/// How many metrics are shown.
+const SHOWN_METRICS: usize = 2;
+
+/// HorizontalPodAutoscalers.
+pub(super) const AUTOSCALER: Rules =
+    Rules { validate, cells: Some(autoscaler_cells), ..Rules::of("autoscaling/v2.HorizontalPodAutoscaler") };
+
+fn validate(scaler: &Map, errors: &mut Errors) {
+    let Some(spec) = object(scaler, "spec") else { return };
+    let path = Path::new("spec");
+    let (least, most) = (int(spec, "minReplicas"), int(spec, "maxReplicas").unwrap_or_default());
+    if let Some(least) = least.filter(|least| *least < 1) {
+        errors.push(FieldError::invalid(&path.child("minReplicas"), least, "must be greater than or equal to 1"));
+    }
+    match most {
+        0 => errors.push(FieldError::required(&path.child("maxReplicas"), "must be set and greater than 0")),
+        most if most < 0 => {
+            errors.push(FieldError::invalid(&path.child("maxReplicas"), most, "must be greater than or equal to 1"));
+        }
+        _ => {}
+    }
+    if least.is_some_and(|least| most < least) {
+        let detail = "must be greater than or equal to `minReplicas`";
+        errors.push(FieldError::invalid(&path.child("maxReplicas"), most, detail));
+    }
+    if let Some(target) = object(spec, "scaleTargetRef") {
+        let path = path.child("scaleTargetRef");
+        required_name(target, "kind", names::path_segment, &path, errors);
+        required_name(target, "name", names::path_segment, &path, errors);
+        if !text(target, "apiVersion").contains('/') && text(target, "kind") != "ReplicationController" {
+            let shown = text(target, "apiVersion");
+            errors.push(FieldError::invalid(&path.child("apiVersion"), shown, "apiVersion must specify API group"));
+        }
+    }
+    for (index, metric) in items(spec, "metrics") {
+        validate_metric(metric, &path.child("metrics").index(index), errors);
+    }
+    if let Some(behavior) = object(spec, "behavior") {
+        for name in ["scaleUp", "scaleDown"] {
+            if let Some(rules) = object(behavior, name) {
+                one_of(rules, "selectPolicy", &["Disabled", "Max", "Min"], &path.child("behavior").child(name), errors);
+            }
+        }
+    }
+}
+
+fn validate_metric(metric: &Map, path: &Path, errors: &mut Errors) {
+    let kind = text(metric, "type");
+    let Some((_, own)) = METRICS.iter().find(|(name, _)| *name == kind) else {
+        if kind.is_empty() {
+            errors.push(FieldError::required(&path.child("type"), "must specify a metric source type"));
+        }
+        let supported = METRICS.map(|(name, _)| name);
+        return errors.push(FieldError::not_supported(&path.child("type"), kind, &supported));
+    };
+    if !is_given(metric, own) {
+        let detail = "must populate information for the given metric source";
+        errors.push(FieldError::required(&path.child(own), detail));
+    }
+    for (_, other) in METRICS.iter().filter(|(_, other)| other != own && is_given(metric, other)) {
+        errors.push(FieldError::forbidden(&path.child(other), "must populate the given metric source only"));
+    }
+}
+
+fn autoscaler_cells(scaler: &Map, now: Timestamp) -> Vec<Value> {
+    let empty = Map::new();
+    let spec = object(scaler, "spec").unwrap_or(&empty);
+    let target = object(spec, "scaleTargetRef").unwrap_or(&empty);
+    vec![
+        cells::name(scaler),
+        Value::from(format!("{}/{}", text(target, "kind"), text(target, "name"))),
+        Value::from(metrics_shown(spec, scaler)),
+        Value::from(int(spec, "minReplicas").map_or_else(|| "<unset>".to_owned(), |count| count.to_string())),
+        Value::from(int(spec, "maxReplicas").unwrap_or_default()),
+        Value::from(number(scaler, &["status", "currentReplicas"])),
+        cells::age(scaler, now),
+    ]
+}
+
+/// Each metric as `current/target`, the first of them.
+fn metrics_shown(spec: &Map, scaler: &Map) -> String {
+    let status = object(scaler, "status");
+    let all: Vec<String> = items(spec, "metrics")
+        .map(|(index, metric)| {
+            let own = METRICS.iter().find(|(name, _)| *name == text(metric, "type")).map_or("", |(_, own)| own);
+            let source = object(metric, own);
+            let current = status.and_then(|status| items(status, "currentMetrics").find(|(at, _)| *at == index));
+            let current = current.and_then(|(_, current)| object(current, own)).and_then(|own| object(own, "current"));
+            let name = source.map_or("", |source| text(source, "name"));
+            let target = source.and_then(|source| object(source, "target")).map(target_shown).unwrap_or_default();
+            let current = current.map(target_shown).filter(|shown| !shown.is_empty());
+            let current = current.unwrap_or_else(|| "<unknown>".to_owned());
+            if text(metric, "type") == "Resource" {
+                format!("{name}: {current}/{target}")
+            } else {
+                format!("{current}/{target}")
+            }
+        })
+        .collect();
+    match all.len() {
+        0 => "<none>".to_owned(),
+        count if count > SHOWN_METRICS => {
+            format!("{} + {} more...", all[..SHOWN_METRICS].join(", "), count - SHOWN_METRICS)
+        }
+        _ => all.join(", "),
+    }
+}
+
+fn target_shown(target: &Map) -> String {
+    match (int(target, "averageUtilization"), text(target, "averageValue"), text(target, "value")) {
+        (Some(percent), _, _) => format!("{percent}%"),
+        (None, "", value) => value.to_owned(),
+        (None, average, _) => format!("{average} (avg)"),
+    }
+}

@@ -1,0 +1,134 @@
+//! The rows of what charts and manifests carry: workloads, networks, quotas, storage. Nothing runs here, so
+//! they are inert: defaulted, validated, stored.
+
+use super::super::{apps, autoscaling, batch, endpoints, network, pod, policy, quota, service, storage};
+use super::{Row, ruled, scaled, status};
+use crate::registry::Subresources;
+
+const ALL: &[&str] = &["all"];
+
+pub(super) fn rows() -> Vec<Row> {
+    [core(), apps(), batch(), networking(), others()].into_iter().flatten().collect()
+}
+
+fn core() -> Vec<Row> {
+    vec![
+        Row {
+            short_names: &["svc"],
+            categories: ALL,
+            subresources: status(),
+            selectable: &["spec.clusterIP", "spec.type"],
+            ..ruled("", "services", service::SERVICE)
+        },
+        Row {
+            short_names: &["ep"],
+            deprecated: Some(endpoints::DEPRECATED),
+            ..ruled("", "endpoints", endpoints::ENDPOINTS)
+        },
+        Row {
+            short_names: &["po"],
+            categories: ALL,
+            subresources: status(),
+            selectable: pod::FIELDS,
+            ..ruled("", "pods", pod::POD)
+        },
+        ruled("", "podtemplates", pod::POD_TEMPLATE),
+        Row {
+            short_names: &["rc"],
+            categories: ALL,
+            subresources: scaled(),
+            selectable: &["status.replicas"],
+            ..ruled("", "replicationcontrollers", apps::REPLICATION_CONTROLLER)
+        },
+        Row { short_names: &["limits"], ..ruled("", "limitranges", quota::LIMIT_RANGE) },
+        Row { short_names: &["quota"], subresources: status(), ..ruled("", "resourcequotas", quota::RESOURCE_QUOTA) },
+        Row {
+            namespaced: false,
+            short_names: &["pv"],
+            subresources: status(),
+            selectable: &["name"],
+            ..ruled("", "persistentvolumes", storage::PERSISTENT_VOLUME)
+        },
+        Row {
+            short_names: &["pvc"],
+            subresources: status(),
+            selectable: &["name"],
+            ..ruled("", "persistentvolumeclaims", storage::PERSISTENT_VOLUME_CLAIM)
+        },
+    ]
+}
+
+fn apps() -> Vec<Row> {
+    let workload = |short: &'static [&'static str], subresources: Subresources, row: Row| Row {
+        short_names: short,
+        categories: ALL,
+        subresources,
+        ..row
+    };
+    vec![
+        workload(&["deploy"], scaled(), ruled("apps", "deployments", apps::DEPLOYMENT)),
+        workload(&["sts"], scaled(), ruled("apps", "statefulsets", apps::STATEFUL_SET)),
+        workload(&["ds"], status(), ruled("apps", "daemonsets", apps::DAEMON_SET)),
+        Row {
+            selectable: &["status.replicas"],
+            ..workload(&["rs"], scaled(), ruled("apps", "replicasets", apps::REPLICA_SET))
+        },
+        ruled("apps", "controllerrevisions", apps::CONTROLLER_REVISION),
+    ]
+}
+
+fn batch() -> Vec<Row> {
+    vec![
+        Row {
+            categories: ALL,
+            subresources: status(),
+            selectable: &["status.successful"],
+            ..ruled("batch", "jobs", batch::JOB)
+        },
+        Row {
+            short_names: &["cj"],
+            categories: ALL,
+            subresources: status(),
+            ..ruled("batch", "cronjobs", batch::CRON_JOB)
+        },
+    ]
+}
+
+fn networking() -> Vec<Row> {
+    let group = "networking.k8s.io";
+    vec![
+        Row { short_names: &["ing"], subresources: status(), ..ruled(group, "ingresses", network::INGRESS) },
+        Row { namespaced: false, ..ruled(group, "ingressclasses", network::INGRESS_CLASS) },
+        Row { short_names: &["netpol"], ..ruled(group, "networkpolicies", network::NETWORK_POLICY) },
+        ruled("discovery.k8s.io", "endpointslices", endpoints::ENDPOINT_SLICE),
+    ]
+}
+
+fn others() -> Vec<Row> {
+    vec![
+        Row {
+            short_names: &["pdb"],
+            subresources: status(),
+            ..ruled("policy", "poddisruptionbudgets", policy::POD_DISRUPTION_BUDGET)
+        },
+        Row {
+            short_names: &["hpa"],
+            categories: ALL,
+            subresources: status(),
+            version: "v2",
+            ..ruled("autoscaling", "horizontalpodautoscalers", autoscaling::AUTOSCALER)
+        },
+        Row {
+            namespaced: false,
+            short_names: &["pc"],
+            ..ruled("scheduling.k8s.io", "priorityclasses", policy::PRIORITY_CLASS)
+        },
+        Row {
+            namespaced: false,
+            short_names: &["sc"],
+            ..ruled("storage.k8s.io", "storageclasses", storage::STORAGE_CLASS)
+        },
+        Row { namespaced: false, ..ruled("storage.k8s.io", "csidrivers", storage::CSI_DRIVER) },
+        Row { namespaced: false, ..ruled("node.k8s.io", "runtimeclasses", policy::RUNTIME_CLASS) },
+    ]
+}

@@ -1,0 +1,150 @@
+//! A kind's strategy as data: what is particular about it in a few flags and functions, so that a kind more
+//! is a row more. What all kinds with a status have in common, status set by `/status` alone, stands here.
+
+use std::fmt;
+
+use allotment_machinery::field::FieldError;
+use allotment_machinery::json::{Map, Value};
+use jiff::Timestamp;
+
+use super::{shape, types};
+use crate::registry::{NameRule, Operation, Strategy};
+
+/// What is wrong with an object, so far.
+pub(super) type Errors = Vec<FieldError>;
+
+/// The particulars of a kind. [`Rules::of`] has those of a plain one.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    /// Its message in the type table.
+    pub(super) message: &'static str,
+    /// How names have to look.
+    pub(super) names: NameRule,
+    /// Whether `metadata.generation` counts changes.
+    pub(super) counts: bool,
+    /// Whether a PUT of an absent name creates.
+    pub(super) creates_on_update: bool,
+    /// Whether a PUT needs no resource version.
+    pub(super) unconditional: bool,
+    /// Whether a delete answers the object.
+    pub(super) answers_object: bool,
+    /// What is set beyond types and table when a body is decoded.
+    pub(super) default: fn(&mut Map),
+    /// What the server sets and keeps, after the status has been.
+    pub(super) prepare: fn(Operation<'_>, &mut Map),
+    /// What is wrong with a new object, or with a changed one as such.
+    pub(super) validate: fn(&Map, &mut Errors),
+    /// What is wrong with the change from the first to the second, besides what [`Rules::validate`] finds.
+    pub(super) validate_change: fn(&Map, &Map, &mut Errors),
+    /// What is wrong with a status, with the object before.
+    pub(super) validate_status: fn(&Map, &Map, &mut Errors),
+    /// What the client is warned of.
+    pub(super) warn: fn(Operation<'_>, &Map) -> Vec<String>,
+    /// The cells of tables.
+    pub(super) cells: Option<fn(&Map, Timestamp) -> Vec<Value>>,
+    /// Values of field selectors that are not simply found.
+    pub(super) select: fn(&Map, &str) -> Option<String>,
+}
+
+impl Rules {
+    /// A kind without particulars whose objects are `message`s: subdomains as names, every PUT taken,
+    /// nothing checked.
+    pub(super) const fn of(message: &'static str) -> Self {
+        Rules {
+            message,
+            names: NameRule::Subdomain,
+            counts: false,
+            creates_on_update: false,
+            unconditional: true,
+            answers_object: false,
+            default: |_| {},
+            prepare: |_, _| {},
+            validate: |_, _| {},
+            validate_change: |_, _, _| {},
+            validate_status: |_, _, _| {},
+            warn: |_, _| Vec::new(),
+            cells: None,
+            select: |_, _| None,
+        }
+    }
+
+    /// The same particulars for another message.
+    pub(super) const fn as_message(self, message: &'static str) -> Self {
+        Rules { message, ..self }
+    }
+
+    /// New objects have no status yet; only `/status` changes it.
+    fn keep_status(&self, operation: Operation<'_>, object: &mut Map) {
+        let kept = match operation {
+            Operation::Create => types::message(self.message).and_then(|message| shape::empty(message, "status")),
+            Operation::Update { old, subresource: "" | "scale" } => old.get("status").cloned(),
+            Operation::Update { .. } => return,
+        };
+        match kept {
+            Some(status) => object.insert("status", status),
+            None => object.remove("status"),
+        };
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+impl Strategy for Rules {
+    fn name_rule(&self) -> NameRule {
+        self.names
+    }
+
+    fn counts_generation(&self) -> bool {
+        self.counts
+    }
+
+    fn creates_on_update(&self) -> bool {
+        self.creates_on_update
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        self.unconditional
+    }
+
+    fn default(&self, object: &mut Map) {
+        (self.default)(object);
+    }
+
+    fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
+        self.keep_status(operation, object);
+        (self.prepare)(operation, object);
+    }
+
+    fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        match operation {
+            Operation::Create => (self.validate)(object, &mut errors),
+            Operation::Update { old, subresource: "status" } => (self.validate_status)(old, object, &mut errors),
+            Operation::Update { old, .. } => {
+                (self.validate)(object, &mut errors);
+                (self.validate_change)(old, object, &mut errors);
+            }
+        }
+        errors
+    }
+
+    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Vec<String> {
+        (self.warn)(operation, object)
+    }
+
+    fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {
+        self.cells.map(|cells| cells(object, now))
+    }
+
+    fn selected_field(&self, object: &Map, field: &str) -> Option<String> {
+        (self.select)(object, field)
+    }
+
+    fn delete_answers_object(&self) -> bool {
+        self.answers_object
+    }
+}
