@@ -38,11 +38,41 @@ pub(crate) fn wants_aggregated(accept: Option<&str>) -> Result<bool, ApiError> {
     negotiation::accept(Some("application/json;as=None"), ReplyKind::Single).map(|_| false)
 }
 
-/// The groups with their versions in order of preference, and the kinds of each.
-type Groups<'a> = BTreeMap<&'a str, Vec<(&'a str, Vec<(&'a Kind, &'a Version)>)>>;
+/// The versions of a group in order of preference, and the kinds of each.
+type Versions<'a> = Vec<(&'a str, Vec<(&'a Kind, &'a Version)>)>;
+
+/// The groups in the order in which they are told of.
+type Groups<'a> = Vec<(&'a str, Versions<'a>)>;
+
+/// The order in which Kubernetes tells of its groups (`pkg/controlplane/apiserver`, group priorities):
+/// where two groups have a kind of one name, clients take the one that comes first. Groups that are not
+/// here come behind, by name.
+const ORDER: &[&str] = &[
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+];
 
 fn groups(registry: &Registry) -> Groups<'_> {
-    let mut groups = Groups::new();
+    let mut groups: BTreeMap<&str, Versions<'_>> = BTreeMap::new();
     for kind in registry.kinds() {
         for version in kind.versions.iter().filter(|version| version.served) {
             let versions = groups.entry(&kind.group).or_default();
@@ -59,7 +89,14 @@ fn groups(registry: &Registry) -> Groups<'_> {
             kinds.sort_by(|left, right| left.0.plural.cmp(&right.0.plural));
         }
     }
+    let mut groups: Groups<'_> = groups.into_iter().collect();
+    groups.sort_by_key(|(group, _)| ORDER.iter().position(|known| known == group).unwrap_or(ORDER.len()));
     groups
+}
+
+/// The versions of one group.
+fn versions_of<'a>(groups: &'a Groups<'_>, group: &str) -> Option<&'a Versions<'a>> {
+    groups.iter().find(|(name, _)| *name == group).map(|(_, versions)| versions)
 }
 
 /// How much a version is preferred: stable before beta before alpha, later before earlier.
@@ -86,11 +123,7 @@ pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
                 kinds.iter().map(|(kind, of_kind)| aggregated_resource(kind, of_kind, group, version)).collect();
             json!({"version": (*version), "resources": resources, "freshness": "Current"})
         });
-        let metadata = if core {
-            json!({"creationTimestamp": null})
-        } else {
-            json!({"name": (*group), "creationTimestamp": null})
-        };
+        let metadata = if core { json!({}) } else { json!({"name": (*group)}) };
         json!({"metadata": metadata, "versions": (versions.collect::<Vec<_>>())})
     });
     let items: Vec<Value> = items.collect();
@@ -201,7 +234,7 @@ fn of_group(group: &str, versions: &[(&str, Vec<(&Kind, &Version)>)]) -> Map {
 /// `/apis/GROUP`, if there is such a group.
 pub(crate) fn api_group(registry: &Registry, group: &str) -> Option<Value> {
     let groups = groups(registry);
-    let mut map = of_group(group, groups.get(group).filter(|_| !group.is_empty())?);
+    let mut map = of_group(group, versions_of(&groups, group).filter(|_| !group.is_empty())?);
     map.insert("kind", "APIGroup");
     map.insert("apiVersion", "v1");
     Some(Value::Object(map))
@@ -210,7 +243,7 @@ pub(crate) fn api_group(registry: &Registry, group: &str) -> Option<Value> {
 /// `/apis/GROUP/VERSION` or `/api/VERSION`, if there is such a version.
 pub(crate) fn api_resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let groups = groups(registry);
-    let (_, kinds) = groups.get(group)?.iter().find(|(name, _)| *name == version)?;
+    let (_, kinds) = versions_of(&groups, group)?.iter().find(|(name, _)| *name == version)?;
     let mut resources = Vec::new();
     for (kind, of_kind) in kinds {
         let mut resource = Map::new();
@@ -278,6 +311,18 @@ mod tests {
         let mut versions = ["v1alpha1", "v2", "v1beta2", "foo", "v1", "v10", "v1beta1"];
         versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
         assert_eq!(versions, ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]);
+    }
+
+    #[test]
+    fn groups_come_in_the_order_of_kubernetes_and_those_of_definitions_last() {
+        let registry = Registry::new(crate::builtin::kinds());
+        let groups = groups(&registry);
+        let found: Vec<&str> = groups.iter().map(|(group, _)| *group).collect();
+        let place = |group: &str| found.iter().position(|have| *have == group);
+        assert_eq!(place(""), Some(0));
+        assert!(place("events.k8s.io") < place("rbac.authorization.k8s.io"), "{found:?}");
+        assert!(place("rbac.authorization.k8s.io") < place("apiextensions.k8s.io"), "{found:?}");
+        assert!(found.iter().all(|group| ORDER.contains(group)), "every built-in group has its place: {found:?}");
     }
 
     #[test]
