@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use allotment_machinery::names;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration;
@@ -26,7 +27,7 @@ pub(crate) struct Cli {
 /// Which API to talk to.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Target {
-    /// Kubeconfig file of the platform [default: $KUBECONFIG, else that of `allot up`]
+    /// Kubeconfig file of the platform; `up` writes one there [default: $KUBECONFIG, else that of `up`]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig to use
@@ -72,7 +73,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Address to serve on; port 0 takes a free one, which is kept [default: 127.0.0.1:7443]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the process id there once everything is ready
     #[arg(long, value_name = "FILE")]
@@ -97,10 +98,10 @@ pub(crate) struct Demo {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Named {
     /// Name of the object
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = object_name)]
     pub(crate) name: String,
     /// Its namespace [default: that of the kubeconfig's context]
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
 }
 
@@ -188,7 +189,7 @@ pub(crate) struct ExplainRequest {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Tree {
     /// Only this namespace
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", value_enum)]
@@ -254,11 +255,52 @@ pub(crate) enum ExplainFormat {
     Text,
     /// For programs
     Json,
+    /// The same as YAML
+    Yaml,
+}
+
+/// An address to listen on: `localhost` is loopback, other names are not looked up.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    numeric.parse().map_err(|_| "write an IP address or localhost, and a port: 127.0.0.1:7443, [::1]:0".to_owned())
+}
+
+/// A name that an object can have; anything else would be taken for a part of a path.
+fn object_name(text: &str) -> Result<String, String> {
+    checked(text, names::dns1123_subdomain(text))
+}
+
+/// A name that a namespace can have.
+fn namespace(text: &str) -> Result<String, String> {
+    checked(text, names::dns1123_label(text))
+}
+
+fn checked(text: &str, faults: names::Faults) -> Result<String, String> {
+    faults.into_iter().next().map_or_else(|| Ok(text.to_owned()), |fault| Err(fault.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_asked() {
+        let parse =
+            |words: &[&str]| super::Cli::command().try_get_matches_from(words).map_err(|error| error.to_string());
+        let check = |words: &[&str], expect: Option<&str>| match (parse(words), expect) {
+            (Ok(_), None) => {}
+            (Err(text), Some(part)) => assert!(text.contains(part), "{words:?}: {text}"),
+            (result, _) => panic!("{words:?}: {result:?}"),
+        };
+        check(&["allot", "up", "--listen", "localhost:0"], None);
+        check(&["allot", "up", "--listen", "[::1]:7443"], None);
+        check(&["allot", "up", "--listen", "127.0.0.1"], Some("127.0.0.1:7443"));
+        check(&["allot", "up", "--listen", "example.com:1"], Some("IP address"));
+        check(&["allot", "access", "a.b", "-n", "c"], None);
+        check(&["allot", "access", "a", "-n", "c/d"], Some("RFC 1123 label"));
+        check(&["allot", "access", "../a", "-n", "c"], Some("RFC 1123 subdomain"));
+        check(&["allot", "tree", "-n", ".."], Some("RFC 1123 label"));
+    }
 
     #[test]
     fn the_command_line_does_not_contradict_itself() {

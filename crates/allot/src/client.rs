@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use tower::util::MapResponseLayer;
 
 use crate::cli::Target;
-use crate::folder;
+use crate::{folder, output};
 
 /// A client, and what it was made from.
 #[derive(Clone)]
@@ -37,7 +38,8 @@ impl Platform {
         config.proxy_url = None;
         let namespace = config.default_namespace.clone();
         let server = config.cluster_url.to_string();
-        let client = kube::Client::try_from(config).context("cannot make a client")?;
+        let builder = kube::client::ClientBuilder::try_from(config).context("cannot make a client")?;
+        let client = builder.with_layer(&MapResponseLayer::new(show_warnings)).build();
         match client.apiserver_version().await {
             // It answers; what it thinks of the credentials is told by what is asked next.
             Ok(_) | Err(kube::Error::Api(_)) => Ok(Platform { client, namespace, kubeconfig: path }),
@@ -48,6 +50,30 @@ impl Platform {
                 path.display(),
                 innermost(&error)
             )),
+        }
+    }
+}
+
+/// Shows what the server warns of, as kubectl does.
+fn show_warnings<B>(response: http::Response<B>) -> http::Response<B> {
+    for header in response.headers().get_all(http::header::WARNING) {
+        if let Some(text) = header.to_str().ok().and_then(warning) {
+            output::note(&format!("warning: {text}"));
+        }
+    }
+    response
+}
+
+/// The text of a header `Warning: 299 - "text"` (RFC 7234, section 5.5).
+fn warning(header: &str) -> Option<String> {
+    let quoted = header.strip_prefix("299 ")?.split_once('"')?.1;
+    let mut text = String::new();
+    let mut characters = quoted.chars();
+    loop {
+        match characters.next()? {
+            '"' => return Some(text),
+            '\\' => text.push(characters.next()?),
+            plain => text.push(plain),
         }
     }
 }
@@ -99,4 +125,18 @@ fn innermost(error: &kube::Error) -> String {
         cause = deeper;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::warning;
+
+    #[test]
+    fn warnings_are_read_from_their_header() {
+        let check = |header: &str, expect: Option<&str>| assert_eq!(warning(header).as_deref(), expect, "{header}");
+        check(r#"299 - "plain""#, Some("plain"));
+        check(r#"299 - "no profile publishes \"a\\b\"""#, Some(r#"no profile publishes "a\b""#));
+        check(r#"299 - "not ended"#, None);
+        check(r#"199 - "of a proxy""#, None);
+    }
 }

@@ -23,6 +23,7 @@ pub(crate) async fn run(target: &Target, arguments: ExplainRequest) -> Outcome {
         grant.map_err(|error| anyhow!("ClusterRequestGrant {namespace}/{name}: {}", client::explain(&error)))?;
     match arguments.output {
         ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&request, grant.as_ref()))?),
+        ExplainFormat::Yaml => output::data(&output::yaml(&as_value(&request, grant.as_ref()))?),
         ExplainFormat::Text => output::data(&as_text(&request, grant.as_ref())),
     }
 }

@@ -35,7 +35,7 @@ pub(crate) async fn run(target: &Target, arguments: Tree) -> Outcome {
             let names = clusters.iter().map(|cluster| format!("cluster/{}", cluster.name_any()));
             output::data(&names.collect::<Vec<_>>().join("\n"))
         }
-        Some(Format::Wide) | None => output::data(&render(&tree)),
+        Some(Format::Wide) | None => output::data(&render(&tree, arguments.namespace.as_deref())),
     }
 }
 
@@ -118,17 +118,20 @@ fn build(
     for name in unbound {
         roots.push(request_node(&name, "", &mut access_of));
     }
+    // What refers to nothing that is there, or that is not shown.
+    roots.extend(access_of.into_values().flatten());
     Value::Array(roots)
 }
 
-fn render(tree: &Value) -> String {
+fn render(tree: &Value, namespace: Option<&str>) -> String {
     let mut lines = Vec::new();
     for node in tree.as_array().into_iter().flatten() {
         lines.push(label(node));
         branches(node, "", &mut lines);
     }
     if lines.is_empty() {
-        lines.push("nothing yet; ask for a cluster with `allot request`".to_owned());
+        let place = namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default();
+        lines.push(format!("nothing{place} yet; ask for a cluster with `allot request`"));
     }
     lines.join("\n")
 }
@@ -178,10 +181,15 @@ mod tests {
         let access: AccessRequest = serde_json::from_value(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1",
             "kind": "AccessRequest", "metadata": {"name": "a", "namespace": "t"}, "spec": {"requestRef": {"name": "r"}}}))
         .unwrap();
-        let tree = build(&[cluster], &[bound, alone], &[access], |_| true);
+        let mut lost = access.clone();
+        lost.metadata.name = Some("lost".to_owned());
+        lost.spec.request_ref = None;
+        lost.spec.cluster_ref = Some(allotment_api::requests::ObjectRef { name: "none".to_owned(), namespace: None });
+        let tree = build(&[cluster], &[bound, alone], &[access, lost], |_| true);
         assert_eq!(
-            render(&tree),
-            "Cluster n/c [mcp] p/q NotReady\n└─ ClusterRequest t/r x-\n   └─ AccessRequest t/a\nClusterRequest t/alone"
+            render(&tree, None),
+            "Cluster n/c [mcp] p/q NotReady\n└─ ClusterRequest t/r x-\n   └─ AccessRequest t/a\nClusterRequest t/alone\n\
+             AccessRequest t/lost"
         );
     }
 }

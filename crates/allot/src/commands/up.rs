@@ -1,6 +1,7 @@
 //! `allot up`: the whole landscape on this machine, until Ctrl-C.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::anyhow;
 
@@ -8,12 +9,15 @@ use crate::cli::{Target, Up};
 use crate::exit::{Code, Failure, Outcome};
 use crate::folder;
 use crate::output::note;
-use crate::platform::{Options, Platform, write_private};
+use crate::platform::{Options, Platform, check_place, write_private};
 
 /// Tokens live no longer than this, whatever is asked for.
 const LONGEST_TOKEN_SECS: u64 = 24 * 3600;
 /// The shortest lifetime that leaves time to renew.
 const SHORTEST_TOKEN_SECS: u64 = 5;
+
+/// A shorter deadline would count every new cluster as late before it can be there.
+const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Serves until it is told to stop.
 pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
@@ -22,6 +26,12 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
     if !(SHORTEST_TOKEN_SECS..=LONGEST_TOKEN_SECS).contains(&seconds) {
         let message = "--access-token-lifetime must lie between 5s and 24h";
         return Err(Failure::new(Code::Usage, message));
+    }
+    if arguments.provisioning_deadline < SHORTEST_DEADLINE {
+        return Err(Failure::new(Code::Usage, "--provisioning-deadline must be at least 1s"));
+    }
+    if let Some(path) = &arguments.pid_file {
+        check_place("--pid-file", path)?;
     }
     let data_dir = match arguments.data_dir {
         Some(dir) => dir,
@@ -43,8 +53,11 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         () = &mut stop => return Err(Failure::new(Code::Interrupted, "stopped before it was ready")),
     };
     if let Some(path) = &arguments.pid_file {
-        write_private(path, format!("{}\n", std::process::id()).as_bytes())
-            .map_err(|error| anyhow!("cannot write --pid-file {}: {error}", path.display()))?;
+        let written = write_private(path, format!("{}\n", std::process::id()).as_bytes());
+        if let Err(error) = written {
+            platform.stop().await;
+            return Err(anyhow!("cannot write --pid-file {}: {error}", path.display()).into());
+        }
     }
     announce(&platform, started.elapsed());
     stop.await;
@@ -57,7 +70,9 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
 }
 
 fn announce(platform: &Platform, took: std::time::Duration) {
-    let kubeconfig = shell_word(platform.kubeconfig());
+    // In full, since the terminal that uses it may stand elsewhere.
+    let kubeconfig = std::path::absolute(platform.kubeconfig()).unwrap_or_else(|_| platform.kubeconfig().to_owned());
+    let kubeconfig = shell_word(&kubeconfig);
     note(&format!(
         "  API server   {}  (all in this process; {})",
         platform.url(),

@@ -32,10 +32,11 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut progress = Progress::start();
-    let mut last = format!("{} {name} does not exist", K::kind(&()));
+    let mut last = "it was not looked at yet".to_owned();
     let watching = async {
         let absent = api.get_metadata_opt(name).await;
         if absent.map_err(|error| anyhow!("{}", client::explain(&error)))?.is_none() {
+            last = format!("{} {name} does not exist", K::kind(&()));
             progress.say(&format!("{last} yet; waiting until it does"));
         }
         let config = watcher::Config::default().fields(&format!("metadata.name={name}"));

@@ -14,6 +14,8 @@ use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
 use crate::exit::{Code, Failure};
 
 const STORE: &str = "store";
+/// The store's file that says which format it has; written first.
+const STORE_FORMAT: &str = "FORMAT";
 const PKI: &str = "pki";
 const ADDRESS: &str = "address";
 /// Lifetime of the platform's certificate authority: ten years, as kubeadm has it.
@@ -56,7 +58,7 @@ impl DataFolder {
         let mut first = None;
         for entry in entries {
             let name = entry.map_err(|error| unusable("read", root, &error))?.file_name();
-            if name == STORE {
+            if name == STORE && folder.holds_a_store()? {
                 return Ok(folder);
             }
             first.get_or_insert(name);
@@ -72,6 +74,16 @@ impl DataFolder {
                 ),
             )),
         }
+    }
+
+    /// Whether what is called `store` is a store, or the empty beginning of one.
+    fn holds_a_store(&self) -> Result<bool, Failure> {
+        let store = self.store();
+        if !store.is_dir() {
+            return Ok(false);
+        }
+        let mut entries = fs::read_dir(&store).map_err(|error| unusable("read", &store, &error))?;
+        Ok(entries.next().is_none() || store.join(STORE_FORMAT).exists())
     }
 
     /// Whether it holds a platform already.
@@ -100,14 +112,24 @@ impl DataFolder {
         crate::folder::kubeconfig(&self.root)
     }
 
-    /// The address that was served on last.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
-        fs::read_to_string(self.root.join(ADDRESS)).ok()?.trim().parse().ok()
+    /// The address that was served on last. Kubeconfigs name it, so one that cannot be read is an error,
+    /// not a reason to take another.
+    pub(crate) fn address(&self) -> Result<Option<SocketAddr>, Failure> {
+        let path = self.root.join(ADDRESS);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unusable("read", &path, &error)),
+        };
+        text.trim().parse().map(Some).map_err(|_| {
+            let message = format!("{}: it holds no address; write the former HOST:PORT, or remove it", path.display());
+            Failure::new(Code::FolderUnusable, message)
+        })
     }
 
     /// Remembers the address.
     pub(crate) fn set_address(&self, address: SocketAddr) -> Result<(), Failure> {
-        if self.address() == Some(address) {
+        if self.address().is_ok_and(|before| before == Some(address)) {
             return Ok(());
         }
         let path = self.root.join(ADDRESS);
@@ -125,6 +147,14 @@ impl DataFolder {
                 Failure::new(Code::FolderUnusable, format!("{path}: {error}; restore it from a backup"))
             }
         };
+        // The kubeconfig is written once all is ready, so something was signed by what is gone.
+        if !ca_crt.exists() && self.kubeconfig().exists() {
+            let message = format!(
+                "{} is missing, and every kubeconfig and token of before depends on it; restore it from a backup",
+                ca_crt.display()
+            );
+            return Err(Failure::new(Code::FolderUnusable, message));
+        }
         // The certificate is written last: where it is, the keys are.
         if !ca_crt.exists() {
             let (ca, service_account) = std::thread::scope(|scope| {
@@ -146,6 +176,8 @@ impl DataFolder {
             check_private(path)?;
         }
         let read = |path: &Path| fs::read_to_string(path).map_err(|error| unusable("read", path, &error));
+        // Read by itself first, so that an error names the file that is broken.
+        PrivateKey::from_pem(&read(&ca_key)?).map_err(broken(&ca_key))?;
         let authority = CertificateAuthority::from_pem(&read(&ca_crt)?, &read(&ca_key)?).map_err(broken(&ca_crt))?;
         let service_account_key = PrivateKey::from_pem(&read(&sa_key)?).map_err(broken(&sa_key))?;
         Ok(Identity { authority, service_account_key })

@@ -26,7 +26,7 @@ pub(super) async fn claim(folder: &DataFolder, asked: Option<SocketAddr>) -> Res
         return Ok((listener, store));
     }
     let store = open(folder).await?;
-    let listener = bind(wanted(asked, folder.address())).await?;
+    let listener = bind(wanted(asked, folder.address()?)).await?;
     Ok((listener, store))
 }
 

@@ -3,6 +3,7 @@
 
 mod files;
 mod listen;
+mod outputs;
 mod seams;
 mod service;
 
@@ -24,8 +25,11 @@ use anyhow::Context as _;
 use crate::exit::{Code, Failure};
 pub(crate) use files::write_private;
 use files::{DataFolder, Identity};
+pub(crate) use outputs::check_place;
 pub(crate) use seams::seams;
 
+/// What the platform is called in kubeconfigs.
+const CLUSTER_NAME: &str = "allotment";
 /// Lifetime of the admin's and the server's certificates. They are issued anew at each start.
 const LEAF_LIFETIME_SECS: i64 = 365 * 24 * 3600;
 
@@ -59,6 +63,9 @@ impl Platform {
     /// Starts everything, and returns when all is ready: the controllers have seen everything, the
     /// kubeconfig is on disk.
     pub(crate) async fn start(options: Options) -> Result<Self, Failure> {
+        if let Some(path) = &options.kubeconfig {
+            outputs::check_kubeconfig(path)?;
+        }
         let folder = DataFolder::inspect(&options.data_dir)?;
         let seams = seams();
         let (listener, store) = listen::claim(&folder, options.listen).await?;
@@ -171,7 +178,7 @@ fn issue(identity: &Identity, leaf: &Leaf, now: i64) -> anyhow::Result<Certifica
 
 fn kubeconfig(url: &str, root_ca_pem: &str, admin: CertificatePair) -> String {
     let kubeconfig = Kubeconfig {
-        name: "allotment".to_owned(),
+        name: CLUSTER_NAME.to_owned(),
         server: url.to_owned(),
         ca_pem: Some(root_ca_pem.to_owned()),
         tls_server_name: None,

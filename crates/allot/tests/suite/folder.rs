@@ -108,3 +108,63 @@ async fn a_folder_of_a_newer_version_is_left_as_it_was() {
     assert_eq!(says.lines().count(), 1, "{says}");
     assert_eq!(content(&folder.data()), before);
 }
+
+#[tokio::test]
+async fn a_folder_that_only_looks_like_ours_is_left_as_it_was() {
+    let folder = Folder::new();
+    for (name, file) in [("a", "store/song.mp3"), ("b", "store")] {
+        let foreign = folder.0.join(name);
+        std::fs::create_dir_all(foreign.join(file).parent().expect("below it")).expect("a folder");
+        std::fs::write(foreign.join(file), "la").expect("a file");
+        let before = content(&foreign);
+        let (code, says) = up(&folder, &foreign, "127.0.0.1:0");
+        assert_eq!(code, Some(11), "{file}: {says}");
+        assert_eq!(says.lines().count(), 1, "{says}");
+        assert_eq!(content(&foreign), before);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_where_it_is_wanted_is_told_before_anything_is_made() {
+    let folder = Folder::new();
+    let theirs = folder.0.join("config");
+    std::fs::write(&theirs, "clusters: [{name: prod, cluster: {server: https://prod}}]\n").expect("a file");
+    let before = content(&folder.0);
+    let absent = folder.0.join("absent").join("file");
+    for (flag, path, says) in [
+        ("--kubeconfig", &theirs, "prod"),
+        ("--kubeconfig", &absent, "absent"),
+        ("--kubeconfig", &folder.0, "is a folder"),
+        ("--pid-file", &absent, "absent"),
+    ] {
+        let mut command = allot(&folder);
+        command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder.data()).arg(flag).arg(path);
+        let output = command.output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains(says) && text.contains(flag), "{text}");
+        assert_eq!(content(&folder.0), before, "{flag}: something was made or changed");
+    }
+}
+
+#[tokio::test]
+async fn what_kubeconfigs_depend_on_is_not_made_anew_in_silence() {
+    let folder = Folder::new();
+    Up::start(&folder).await.interrupt().await;
+    let data = folder.data();
+    for (file, text) in [("pki/ca.crt", None), ("pki/ca.key", Some("")), ("address", Some("nowhere\n"))] {
+        let path = data.join(file);
+        let kept = std::fs::read(&path).expect("the file is there");
+        match text {
+            Some(text) => std::fs::write(&path, text).expect("it can be written"),
+            None => std::fs::remove_file(&path).expect("it can be removed"),
+        }
+        let before = content(&data);
+        let (code, says) = up(&folder, &data, "127.0.0.1:0");
+        assert_eq!(code, Some(14), "{file}: {says}");
+        assert!(says.lines().count() == 1 && says.contains(file), "{says}");
+        assert_eq!(content(&data), before, "{file}");
+        std::fs::write(&path, kept).expect("it can be put back");
+    }
+}

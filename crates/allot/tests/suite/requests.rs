@@ -106,6 +106,13 @@ async fn commands_end_with_the_codes_that_are_documented() {
     );
     check(&["explain", "request", "c", "-n", "default"], 0, "VersionNotOffered");
     check(&["explain", "request", "c", "-n", "default", "-o", "json"], 0, "\"findings\"");
+    check(&["explain", "request", "c", "-n", "default", "-o", "yaml"], 0, "reason: VersionNotOffered");
+    check(
+        &["request", "w", "-n", "default", "--purpose", "mcp", "--trait", "?odd"],
+        0,
+        "warning: spec.traits[0].trait",
+    );
+    check(&["request", "../x", "-n", "default", "--purpose", "mcp"], 64, "RFC 1123");
     check(&["explain", "request", "absent", "-n", "default"], 1, "not found");
     check(&["access", "absent", "-n", "default", "--wait", "--timeout", "100ms"], 1, "default/absent");
     check(&["tree"], 0, "ClusterRequest default/a");
