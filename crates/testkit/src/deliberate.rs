@@ -48,6 +48,47 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "what built the server is not what built theirs",
+        is_it: |case| case.step.path == "/version" && case.step.method == "GET",
+    },
+    Row {
+        why: "discovery and /version answer HEAD as GET",
+        is_it: |case| case.step.method == "HEAD" && case.theirs.status == 405,
+    },
+    Row {
+        why: "any subtype of application is JSON too",
+        is_it: |case| {
+            case.theirs.status == 406
+                && case.step.headers.iter().any(|(name, value)| name == "Accept" && value == "application/*")
+        },
+    },
+    Row {
+        why: "which part of the server remembers too little is not said",
+        is_it: |case| {
+            let message = |difference: &Difference| {
+                ["$.message", "events[0].object.message"].contains(&difference.path.as_str())
+                    && [&difference.theirs, &difference.ours].iter().all(|text| text.contains("too old"))
+            };
+            case.differences.iter().all(message)
+        },
+    },
+    Row {
+        why: "events are read as all others, which kube-apiserver reads from a cache and events from etcd",
+        is_it: |case| {
+            case.step.method == "GET"
+                && case.step.path.contains("/events")
+                && [(504, 504), (400, 500)].contains(&case.statuses())
+        },
+    },
+    Row {
+        why: "the continue token is one text, not base64 of another",
+        is_it: |case| {
+            case.statuses() == (400, 400)
+                && case.their_message().starts_with("invalid continue token: ")
+                && case.only_below("$.message")
+        },
+    },
+    Row {
         why: "an object too large is the client's to mend: 413",
         is_it: |case| case.statuses() == (500, 413) && case.their_message().contains("too large"),
     },

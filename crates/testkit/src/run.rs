@@ -26,7 +26,8 @@ const EVENTS_QUIET: Duration = Duration::from_millis(60);
 pub enum Outcome {
     /// All answers say the same.
     Same,
-    /// They part at a step in a way that is meant; what follows is not compared.
+    /// They part in a way that is meant. Where only one of them did what was asked, what follows is not
+    /// compared.
     Deliberate(&'static str),
     /// They part.
     Parted(Parting),
@@ -110,6 +111,7 @@ impl Bench {
     async fn steps(&mut self, sequence: &Sequence, theirs: &mut Variables, ours: &mut Variables) -> Result<Outcome> {
         let mut pairs = Pairs::default();
         let mut watches = Vec::new();
+        let mut meant = None;
         for step in &sequence.steps {
             let (left, right) = tokio::join!(ask(&mut self.theirs, step, theirs), ask(&mut self.ours, step, ours));
             let at = || format!("{} {}", step.method, step.target(theirs));
@@ -121,7 +123,11 @@ impl Bench {
                 }
             };
             if !differences.is_empty() {
-                return Ok(parted(step, left.reply(), right.reply(), differences));
+                match parted(step, left.reply(), right.reply(), differences) {
+                    // Both have done it or both have not, so what follows can be compared.
+                    Outcome::Deliberate(why) if class(left.reply()) == class(right.reply()) => meant = Some(why),
+                    other => return Ok(other),
+                }
             }
             learn(step.id, left.reply(), theirs);
             learn(step.id, right.reply(), ours);
@@ -136,7 +142,7 @@ impl Bench {
                 return Ok(parted(step, &left.reply, &right.reply, differences));
             }
         }
-        Ok(Outcome::Same)
+        Ok(meant.map_or(Outcome::Same, Outcome::Deliberate))
     }
 
     /// Deletes what is of the whole cluster; a namespace's content stays with the servers' folders.
@@ -174,6 +180,11 @@ async fn until(client: &mut Client, call: &Call, status: u16) -> Result<Reply> {
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// Whether a request was done.
+fn class(reply: &Reply) -> bool {
+    reply.status < 300
 }
 
 fn until_differences(status: u16, theirs: &Reply, ours: &Reply) -> Vec<Difference> {

@@ -1,7 +1,7 @@
 //! Sequences of requests as data: written once, put to any server.
 //!
 //! A text may hold `${name}`: `r`, `ns` and `g` stand for names of the run's own, `rv3`, `uid3`, `continue3`
-//! for what the answer to step 3 said. What is not known is sent as `1`.
+//! for what the answer to step 3 said. What is not known is sent as `1`, a version as `0`.
 
 use std::collections::BTreeMap;
 
@@ -141,14 +141,14 @@ fn escape(text: &str, also: &str) -> String {
     out
 }
 
-/// Puts in what variables stand for; `1` where one is not known.
+/// Puts in what variables stand for; where one is not known, what is nobody's: version `0`, else `1`.
 pub(crate) fn substitute(text: &str, variables: &Variables) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
         out.push_str(before);
-        out.push_str(variables.get(name).map_or("1", String::as_str));
+        out.push_str(variables.get(name).map_or(if name.starts_with("rv") { "0" } else { "1" }, String::as_str));
         rest = after;
     }
     out + rest

@@ -17,6 +17,15 @@ pub(super) struct ServiceAccount;
 pub(super) struct Lease;
 
 impl Strategy for ServiceAccount {
+    fn prepare(&self, _operation: Operation<'_>, object: &mut Map) {
+        // Of what a reference could say only the name means something here.
+        for secret in object.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(secret) = secret.as_object_mut() {
+                secret.retain(|key, _| key == "name");
+            }
+        }
+    }
+
     fn validate(&self, _operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
         super::core_finalizers(object)
     }

@@ -9,7 +9,7 @@ use allotment_machinery::object::metadata_str;
 use jiff::Timestamp;
 
 use super::cells;
-use crate::registry::{Operation, Strategy};
+use crate::registry::{NameRule, Operation, Strategy};
 
 /// Longest reporting instance, action and reason, in bytes.
 const SHORT_LIMIT: usize = 128;
@@ -40,6 +40,14 @@ pub(super) struct CoreEvent;
 pub(super) struct NewEvent;
 
 impl Strategy for CoreEvent {
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
+    fn validates_metadata(&self) -> bool {
+        false
+    }
+
     fn creates_on_update(&self) -> bool {
         true
     }

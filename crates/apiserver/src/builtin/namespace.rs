@@ -123,7 +123,7 @@ impl Strategy for Namespace {
 fn check_finalizer(name: &str, path: &Path, errors: &mut Vec<FieldError>) {
     let faults = names::qualified_name(name);
     errors.extend(faults.iter().map(|fault| FieldError::invalid(path, name, *fault)));
-    if faults.is_empty() && !name.contains('/') && ![FINALIZER, "orphan", "foregroundDeletion"].contains(&name) {
+    if !name.contains('/') && ![FINALIZER, "orphan", "foregroundDeletion"].contains(&name) {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
         errors.push(FieldError::invalid(path, name, detail));
     }
@@ -188,6 +188,7 @@ mod tests {
         let new = object(&json!({"spec": {"finalizers": ["kubernetes", "a", "b c", "example.com/x"]}}));
         let errors = Namespace.validate(Operation::Update { old: &old, subresource: "finalize" }, &new);
         let paths: Vec<String> = errors.iter().map(|error| error.path.to_string()).collect();
-        assert_eq!(paths, ["spec.finalizers[1]", "spec.finalizers[2]"]);
+        // What is no name at all is no standard one either.
+        assert_eq!(paths, ["spec.finalizers[1]", "spec.finalizers[2]", "spec.finalizers[2]"]);
     }
 }

@@ -125,6 +125,9 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     let encoded = store::encode(row, &object)?;
     let name = metadata_str(&object, "name").unwrap_or_default();
     let key = store::key(cx, row, metadata_str(&object, "namespace").unwrap_or_default(), name);
+    if !dry_run {
+        check_no_version(&object)?;
+    }
     if dry_run {
         return match store::find(cx, &key).await? {
             Some(current) => Err(Taken::Yes(already_exists(row, name, Some(&current.body)))),
@@ -159,10 +162,6 @@ fn already_exists(row: &Row, name: &str, current: Option<&[u8]>) -> ApiError {
 /// Sets what the server alone sets (`rest.BeforeCreate`).
 fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
     let Some(metadata) = metadata_mut(object) else { return Err(ApiError::bad_request("metadata is no object")) };
-    if metadata.get("resourceVersion").is_some() {
-        let message = "resourceVersion should not be set on objects to be created";
-        return Err(ApiError::new(500, "", message));
-    }
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
         metadata.remove(field);
     }
@@ -174,12 +173,27 @@ fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), Ap
     Ok(())
 }
 
+/// A new object has no version yet. Kubernetes' storage finds it, after everything else, and a dry run does
+/// not come that far.
+fn check_no_version(object: &Map) -> Result<(), ApiError> {
+    let given = metadata_str(object, "resourceVersion").unwrap_or_default();
+    match given.parse::<u64>() {
+        _ if given.is_empty() => Ok(()),
+        Ok(0) => Ok(()),
+        _ => Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created")),
+    }
+}
+
 fn validate(row: &Row, object: &Map) -> Result<(), ApiError> {
     let empty = Map::new();
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
-    let mut errors = rules::validate_create(metadata, row.kind.namespaced, row.kind.strategy.name_rule());
-    errors.extend(row.version().schema.validate(None, object));
+    let mut errors = row.version().schema.validate(None, object);
     errors.extend(row.kind.strategy.validate(Operation::Create, object));
+    // What holds for all kinds is looked at in the end where the kind itself does not look at it.
+    if errors.is_empty() || row.kind.strategy.validates_metadata() {
+        let rule = row.kind.strategy.name_rule();
+        errors.splice(0..0, rules::validate_create(metadata, row.kind.namespaced, rule));
+    }
     if errors.is_empty() {
         return Ok(());
     }

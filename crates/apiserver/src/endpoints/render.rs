@@ -93,11 +93,12 @@ fn pretty_into(value: &Value, depth: usize, out: &mut String) {
 
 fn wrong_form(call: &Call<'_>, list: bool) -> ApiError {
     let kind = if list { &call.row.kind.list_kind } else { &call.row.kind.kind };
-    let group = if call.row.kind.group.is_empty() { "core" } else { &call.row.kind.group };
+    // The package of the internal type, which has the name of the group's first part.
+    let package = call.row.kind.shown_group().split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
     let (group, kind) = match (call.row.kind.custom, list) {
         (true, true) => ("unstructured", "UnstructuredList"),
         (true, false) => ("unstructured", "Unstructured"),
-        (false, _) => (group, kind.as_str()),
+        (false, _) => (package, kind.as_str()),
     };
     let message = if list {
         format!("you requested PartialObjectMetadata, but the requested object is a list (*{group}.{kind})")
@@ -148,8 +149,10 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
             let items: Result<Vec<Value>, ApiError> =
                 bodies.map(|body| Ok(partial(&parsed(&body?)?, accept.meta_version))).collect();
             let version = format!("meta.k8s.io/{}", accept.meta_version);
+            // As Kubernetes has it: no items are null here, while whole lists have an empty one.
+            let items = Some(items?).filter(|items| !items.is_empty()).map_or(Value::Null, Value::Array);
             let list = json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": (items?)
+                "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items
             });
             Ok(encoded(&list, accept))
         }
@@ -157,7 +160,11 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
             let shape = Shape::of(call, false)?;
             let rows: Result<Vec<Value>, ApiError> =
                 bodies.map(|body| Ok(shape.table_row(row, &whole_map(row, &body?)?))).collect();
-            Ok(encoded(&table::table(accept.meta_version, metadata, Some(table::columns(row)), rows?), accept))
+            let mut table = table::table(accept.meta_version, metadata, Some(table::columns(row)), rows?);
+            if page.entries.is_empty() && table::is_plain(row) {
+                table.as_object_mut().map(|table| table.insert("rows", Value::Null));
+            }
+            Ok(encoded(&table, accept))
         }
     }
 }

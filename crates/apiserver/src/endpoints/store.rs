@@ -26,7 +26,7 @@ pub(super) fn key(cx: &Context, row: &Row, namespace: &str, name: &str) -> Key {
 
 /// What errors call an object of a row.
 pub(super) fn about<'a>(row: &'a Row, name: &'a str) -> About<'a> {
-    About { group: row.kind.shown_group(), resource: &row.kind.plural, name }
+    About { group: &row.kind.group, resource: &row.kind.plural, name }
 }
 
 /// Why a write did not happen.

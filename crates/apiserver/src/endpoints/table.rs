@@ -18,6 +18,12 @@ pub(super) fn table(version: &str, metadata: Value, columns: Option<Value>, rows
     })
 }
 
+/// Whether a built-in kind has no table of its own: Kubernetes then shows an empty one without a list of rows.
+pub(super) fn is_plain(row: &Row) -> bool {
+    let plain = ["Name", "Created At"];
+    !row.kind.custom && row.version().columns.iter().map(|column| column.name.as_str()).eq(plain)
+}
+
 /// The column definitions of a row of the registry.
 pub(super) fn columns(row: &Row) -> Value {
     let columns = row.version().columns.iter().map(|column| {

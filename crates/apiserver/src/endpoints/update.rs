@@ -6,7 +6,7 @@ use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::metadata as rules;
 use allotment_machinery::object::{metadata_mut, metadata_str};
-use allotment_store::{Entry, Expect};
+use allotment_store::{Entry, Expect, Key};
 use bytes::Bytes;
 
 use super::admission::Admission;
@@ -34,7 +34,8 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
     for _ in 0..ATTEMPTS {
         let Some(current) = store::find(cx, &key).await? else {
             if row.kind.strategy.creates_on_update() && cx.info.subresource.is_empty() {
-                if let Some(metadata) = metadata_mut(&mut object) {
+                check_creation(row, &object, &key)?;
+                if let Some(metadata) = metadata_mut(&mut object).filter(|_| !options.dry_run) {
                     metadata.remove("resourceVersion");
                 }
                 let body = create::store_new(cx, row, object, options.dry_run).await?;
@@ -63,22 +64,41 @@ pub(super) fn check_uid(row: &Row, object: &Map, current: &Entry) -> Result<(), 
     let stored = allotment_machinery::json::parse(&current.body).ok();
     let have = stored.as_ref().and_then(|stored| stored.at(&["metadata", "uid"])).and_then(Value::as_str);
     match have {
-        Some(have) if have != uid => {
-            let place = if row.kind.group.is_empty() || !row.kind.custom {
-                row.kind.plural.clone()
-            } else {
-                format!("{}/{}", row.kind.group, row.kind.plural)
-            };
-            let namespace =
-                if current.namespace.is_empty() { String::new() } else { format!("{}/", current.namespace) };
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{place}/{namespace}{}, ResourceVersion: 0, \
-                 AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {have}",
-                current.name
-            );
-            Err(ApiError::conflict(about(row, &current.name), &why))
-        }
+        Some(have) if have != uid => Err(other_uid(row, &current.namespace, &current.name, uid, have)),
         _ => Ok(()),
+    }
+}
+
+/// What a PUT that creates may say of what is not there: no UID, and a version that could be one.
+fn check_creation(row: &Row, object: &Map, key: &Key) -> Result<(), ApiError> {
+    given_revision(object)?;
+    match metadata_str(object, "uid").filter(|uid| !uid.is_empty()) {
+        Some(uid) => Err(other_uid(row, &key.namespace, &key.name, uid, "")),
+        None => Ok(()),
+    }
+}
+
+fn other_uid(row: &Row, namespace: &str, name: &str, uid: &str, have: &str) -> ApiError {
+    let place = if row.kind.group.is_empty() || !row.kind.custom {
+        row.kind.plural.clone()
+    } else {
+        format!("{}/{}", row.kind.group, row.kind.plural)
+    };
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{place}/{namespace}{name}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {have}",
+    );
+    ApiError::conflict(about(row, name), &why)
+}
+
+/// The revision that an object names; 0 where it names none.
+fn given_revision(object: &Map) -> Result<u64, ApiError> {
+    match metadata_str(object, "resourceVersion").unwrap_or_default() {
+        "" => Ok(0),
+        text => text
+            .parse()
+            .map_err(|_| ApiError::new(500, "", format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
     }
 }
 
@@ -119,13 +139,7 @@ pub(super) async fn replace(
 
 /// Checks the revision that the writer expects and sets the current one; whether the writer named one.
 fn check_revision(row: &Row, object: &mut Map, current: &Entry) -> Result<bool, ApiError> {
-    let given = metadata_str(object, "resourceVersion").unwrap_or_default().to_owned();
-    let expected: u64 = match given.as_str() {
-        "" => 0,
-        text => text
-            .parse()
-            .map_err(|_| ApiError::new(500, "", format!("strconv.ParseUint: parsing {text:?}: invalid syntax")))?,
-    };
+    let expected = given_revision(object)?;
     if expected == 0 && !row.kind.strategy.updates_unconditionally() {
         let at = Path::new("metadata").child("resourceVersion");
         let error = FieldError::invalid(&at, 0_i64, "must be specified for an update");

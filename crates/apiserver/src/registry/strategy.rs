@@ -30,6 +30,12 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         NameRule::Subdomain
     }
 
+    /// Whether the kind's own validation of a new object includes its metadata. If not, they are looked at
+    /// when nothing else is wrong.
+    fn validates_metadata(&self) -> bool {
+        true
+    }
+
     /// Whether `metadata.generation` counts changes of what is not metadata or status.
     fn counts_generation(&self) -> bool {
         false

@@ -66,7 +66,7 @@ impl Maker {
     /// Something that the answer to an earlier step said, or nothing of the kind.
     fn earlier(&mut self, what: &str) -> String {
         if self.steps.is_empty() || self.chance.strikes(5) {
-            return (*self.chance.pick(&["1", "x", "99999999"])).to_owned();
+            return self.chance.text(&["0", "x", "99999999"]);
         }
         let steps = self.steps.len();
         // What happened last matters most.
