@@ -90,7 +90,7 @@ fn refusal(denial: Denial, request: &AdmissionRequest<'_>) -> ApiError {
 
 #[async_trait]
 impl InProcessAdmission for OurKinds {
-    fn covers(&self, group: &str, _resource: &str) -> bool {
+    fn covers(&self, group: &str, _resource: &str, _namespace: &str) -> bool {
         group == GROUP || group == LOCAL_GROUP
     }
 

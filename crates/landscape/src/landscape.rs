@@ -20,6 +20,7 @@ use kube::Client;
 use crate::admission::{CONTROLLERS, OurKinds};
 use crate::client::client_of;
 use crate::manifests;
+use crate::prefixes::{Homes, Prefixes};
 use crate::readiness::ControllersSynced;
 use crate::tenants::{LogicalTenants, access};
 
@@ -84,6 +85,8 @@ pub struct Landscape {
     root_ca_pem: Arc<str>,
     template: Arc<Template>,
     admission: Arc<OurKinds>,
+    prefixes: Arc<Prefixes>,
+    homes: Arc<Homes>,
     readiness: Arc<ControllersSynced>,
 }
 
@@ -101,6 +104,8 @@ impl Landscape {
     pub async fn serve(config: Config) -> Result<Self, LandscapeError> {
         let Config { store, seams, keys, authority, service_account_key, created, url } = config;
         let admission = Arc::new(OurKinds::new());
+        let homes = Arc::new(Homes::default());
+        let prefixes = Arc::new(Prefixes::new(homes.clone()));
         let readiness = Arc::new(ControllersSynced::default());
         let root_ca_pem: Arc<str> = authority.certificate().to_pem().into();
         let access = access(authority.bundle(), service_account_key, &url)?;
@@ -110,7 +115,7 @@ impl Landscape {
             clock: seams.clock.clone(),
             entropy: seams.entropy.clone(),
             builtin: Registry::new(kinds()),
-            admission: vec![admission.clone()],
+            admission: vec![admission.clone(), prefixes.clone()],
             readiness: vec![readiness.clone()],
         });
         let platform = TenantConfig {
@@ -124,7 +129,7 @@ impl Landscape {
         server.ensure_tenant(platform).await.map_err(LandscapeError::Serve)?;
         let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
         let client = client_of(&server, &Tenant::platform(), user);
-        Ok(Landscape { server, client, seams, keys, url, root_ca_pem, template, admission, readiness })
+        Ok(Landscape { server, client, seams, keys, url, root_ca_pem, template, admission, prefixes, homes, readiness })
     }
 
     /// Makes what a landscape begins with, as far as it is missing.
@@ -143,11 +148,13 @@ impl Landscape {
             self.template.clone(),
             self.url.clone(),
             Arc::clone(&self.root_ca_pem),
+            Arc::clone(&self.homes),
         );
         let runtime = LogicalRuntime::new(self.client.clone(), Arc::new(planes), self.keys.clone(), self.seams.clone());
         let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
         let controllers = Arc::new(start(tasks, client, directory, &self.seams, settings));
         self.admission.set_controllers(controllers.clone());
+        self.prefixes.set_controllers(controllers.clone());
         self.readiness.set_controllers(controllers.clone());
         controllers
     }

@@ -6,6 +6,7 @@ mod admission;
 mod client;
 mod landscape;
 mod manifests;
+mod prefixes;
 mod readiness;
 mod tenants;
 

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use kube::Client;
 
 use crate::client::client_of;
+use crate::prefixes::Homes;
 
 /// Serves logical control planes in this process.
 pub(crate) struct LogicalTenants {
@@ -20,6 +21,7 @@ pub(crate) struct LogicalTenants {
     /// `https://HOST:PORT`
     base_url: String,
     root_ca_pem: Arc<str>,
+    homes: Arc<Homes>,
 }
 
 impl std::fmt::Debug for LogicalTenants {
@@ -30,8 +32,14 @@ impl std::fmt::Debug for LogicalTenants {
 
 impl LogicalTenants {
     /// Planes of that server, reached below `base_url`.
-    pub(crate) fn new(server: ApiServer, template: Arc<Template>, base_url: String, root_ca_pem: Arc<str>) -> Self {
-        LogicalTenants { server, template, base_url, root_ca_pem }
+    pub(crate) fn new(
+        server: ApiServer,
+        template: Arc<Template>,
+        base_url: String,
+        root_ca_pem: Arc<str>,
+        homes: Arc<Homes>,
+    ) -> Self {
+        LogicalTenants { server, template, base_url, root_ca_pem, homes }
     }
 
     fn server_url(&self, id: &str) -> String {
@@ -60,6 +68,8 @@ fn failed(error: impl std::fmt::Display) -> TenantError {
 #[async_trait]
 impl Tenants for LogicalTenants {
     async fn ensure(&self, tenant: &Tenant) -> Result<(), TenantError> {
+        // Before it answers, so that nobody is let past the rule of prefixes.
+        self.homes.set(&tenant.id, tenant.cluster.clone(), tenant.cluster_uid.clone());
         let server_url = self.server_url(&tenant.id);
         let access = access(tenant.authority.bundle(), tenant.service_account_key.clone(), &server_url);
         let config = TenantConfig {
@@ -78,7 +88,9 @@ impl Tenants for LogicalTenants {
     }
 
     async fn remove(&self, id: &str) -> Result<(), TenantError> {
-        self.server.remove_tenant(&KeySpace::logical(id)).await.map_err(failed)
+        self.server.remove_tenant(&KeySpace::logical(id)).await.map_err(failed)?;
+        self.homes.remove(id);
+        Ok(())
     }
 
     fn admin(&self, id: &str) -> Client {

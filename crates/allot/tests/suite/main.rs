@@ -5,4 +5,5 @@ mod deletion;
 mod folder;
 mod harness;
 mod kube_rs;
+mod prefixes;
 mod requests;

@@ -24,7 +24,7 @@ pub(super) struct Admission<'a> {
 impl Admission<'_> {
     fn covered(&self) -> bool {
         let admission = self.cx.server.admission();
-        admission.iter().any(|one| one.covers(&self.row.kind.group, &self.row.kind.plural))
+        admission.iter().any(|one| one.covers(&self.row.kind.group, &self.row.kind.plural, self.namespace))
     }
 
     /// Lets every rule change the object.
@@ -65,7 +65,8 @@ impl Admission<'_> {
 
     async fn each(&self, object: &mut Value, old: &Value, mutate: bool) -> Result<(), ApiError> {
         let kind = &self.row.kind;
-        for one in self.cx.server.admission().iter().filter(|one| one.covers(&kind.group, &kind.plural)) {
+        for one in self.cx.server.admission().iter().filter(|one| one.covers(&kind.group, &kind.plural, self.namespace))
+        {
             let mut request = AdmissionRequest {
                 tenant: &self.cx.tenant.tenant,
                 user: &self.cx.user,

@@ -57,9 +57,9 @@ pub struct AdmissionRequest<'a> {
 /// `mutate`, then everyone's `validate`.
 #[async_trait]
 pub trait InProcessAdmission: Debug + Send + Sync + 'static {
-    /// Whether this admission wants to see writes of `resource` in `group` at all; asked first, so that
-    /// other kinds cost nothing.
-    fn covers(&self, group: &str, resource: &str) -> bool;
+    /// Whether this admission wants to see writes of `resource` in `group` at all, in that namespace
+    /// (empty for objects of the whole cluster); asked first, so that others cost nothing.
+    fn covers(&self, group: &str, resource: &str, namespace: &str) -> bool;
 
     /// Changes the object, or refuses. Answers warnings for the client.
     async fn mutate(&self, _request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {

@@ -9,10 +9,12 @@ mod decide;
 mod inside;
 mod judge;
 mod leftovers;
+mod names;
 mod plan;
 
 pub use decide::decide_access;
 pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
+pub use names::{NamesAllowed, names_allowed};
 pub use plan::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, SecretFacts, TargetCluster,
 };

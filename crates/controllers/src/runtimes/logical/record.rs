@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use super::Tenant;
-use crate::frame::Seams;
+use crate::frame::{ObjectKey, Seams};
 use crate::providers::{Order, ProviderError};
 
 /// Where all lies that is or can mint admin rights.
@@ -45,6 +45,8 @@ pub(super) fn new_tenant(order: &Order, keys: &dyn KeySource, seams: &Seams) -> 
         let authority = CertificateAuthority::new(&record_name(&order.uid), keys.generate()?, now, CA_LIFETIME_SECS)?;
         Ok(Tenant {
             id: seams.entropy.uid(),
+            cluster: ObjectKey::new(&order.namespace, &order.name),
+            cluster_uid: order.uid.clone(),
             version: order.version.clone(),
             authority,
             service_account_key: keys.generate()?,
@@ -105,6 +107,8 @@ pub(super) fn from_secret(secret: &Secret, order: &Order) -> Result<Tenant, Prov
         .map_err(|error| ProviderError::Pki(Box::new(error)))?;
     Ok(Tenant {
         id: entry(TENANT, "without tenant")?.to_owned(),
+        cluster: ObjectKey::new(&order.namespace, &order.name),
+        cluster_uid: order.uid.clone(),
         version: entry(VERSION, "without version")?.to_owned(),
         authority,
         service_account_key,

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use allotment_pki::{CertificateAuthority, PrivateKey};
 use async_trait::async_trait;
 
+use crate::frame::ObjectKey;
 use crate::providers::Endpoint;
 
 /// What a logical control plane is made with.
@@ -12,6 +13,10 @@ use crate::providers::Endpoint;
 pub struct Tenant {
     /// Names its key space, for ever. A UID.
     pub id: String,
+    /// The Cluster whose control plane it is.
+    pub cluster: ObjectKey,
+    /// UID of that Cluster.
+    pub cluster_uid: String,
     /// What `/version` answers: `1.36.2`.
     pub version: String,
     /// Its own certificate authority, for client certificates.
