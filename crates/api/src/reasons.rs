@@ -267,6 +267,8 @@ spelled! {
         NotDeleting,
         /// Its control plane is not served.
         NotServed,
+        /// Its provider does not offer the version it asks for.
+        VersionNotOffered,
         /// It is being deleted.
         Deleting,
     }

@@ -4,6 +4,7 @@ mod versions;
 
 use std::sync::Arc;
 
+use allotment_api::reasons::ClusterConditionReason;
 use async_trait::async_trait;
 
 use super::{AdminAccess, Health, OfferedProfile, Order, Provider, ProviderError, Removal};
@@ -46,7 +47,17 @@ impl Provider for Local {
     }
 
     async fn ensure(&self, order: &Order) -> Result<Health, ProviderError> {
-        self.runtime.ensure(order).await
+        let version = match versions::chosen(&order.version) {
+            Ok(version) => version,
+            // One that is there goes on, whatever is offered by now.
+            Err(_) if !matches!(self.runtime.observe(order).await?, Health::Progressing { .. }) => {
+                order.version.clone()
+            }
+            Err(message) => {
+                return Ok(Health::Unhealthy { reason: ClusterConditionReason::VersionNotOffered, message });
+            }
+        };
+        self.runtime.ensure(&Order { version, ..order.clone() }).await
     }
 
     async fn observe(&self, order: &Order) -> Result<Health, ProviderError> {
