@@ -17,6 +17,7 @@ use crate::{assets, assets::Assets};
 
 /// The areas that are built. The others wait for parts that are not there yet.
 const AREAS: &[&str] = &[
+    "apply",
     "config",
     "create",
     "crd",

@@ -150,7 +150,9 @@ where
         Ok(user) => user,
         Err(error) => return status_response(&error, Accept::default()),
     };
-    let cx = Context::new(server.clone(), tenant, user, info);
+    let mut cx = Context::new(server.clone(), tenant, user, info);
+    let user_agent = text(&parts.headers, &header::USER_AGENT).unwrap_or_default();
+    cx.manager = endpoints::manager_name(query.text("fieldManager"), user_agent);
     let mut response = if cx.info.is_resource {
         match resource(&cx, parts, query, body).await {
             Ok(response) => response,

@@ -22,6 +22,7 @@ mod object_meta;
 mod reconcile;
 mod remove;
 mod scalar;
+mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -38,9 +39,9 @@ pub use managers::{Managed, ManagerId, ManagerOperation, Managers, ManagersError
 pub use merge::merge;
 pub use reconcile::reconcile;
 pub use remove::remove;
-pub use scalar::to_floats;
+pub use scale::{ReplicasPaths, SCALE_VERSION};
 pub use set::FieldSet;
-pub use track::{Applied, Writer, set_managers, show_kind, without_managers};
+pub use track::{Applied, Writer, set_managers, show_kind};
 pub use types::TypeRef;
 pub use update::{Conflict, Conflicts, UpdateError, Versions};
 pub use validate::{Duplicates, TypeErrors, validate};

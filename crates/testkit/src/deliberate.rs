@@ -105,6 +105,13 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "the scale of a custom resource can be applied",
+        is_it: |case| {
+            case.theirs.status == 500
+                && case.their_message().ends_with("request to convert CR to an invalid group/version: autoscaling/v1")
+        },
+    },
+    Row {
         why: "a cause is repeated twice at most",
         is_it: |case| case.statuses() == (422, 422) && case.only_below("$.details.causes") && same_causes(case),
     },

@@ -148,7 +148,8 @@ impl Bench {
     /// Deletes what is of the whole cluster; a namespace's content stays with the servers' folders.
     async fn clean(&mut self, sequence: &Sequence, names: &Variables) -> Result<()> {
         for step in sequence.steps.iter().filter(|step| step.method == "POST") {
-            if step.path != DEFINITIONS {
+            // What is waited for to be there is meant for all runs.
+            if step.path != DEFINITIONS || step.kind != StepKind::Request {
                 continue;
             }
             let Some(name) = step.json_name() else { continue };

@@ -70,6 +70,9 @@ fn property(field: &'static Field, made: &mut BTreeMap<&'static str, NamedSchema
         || !field.patch_strategies.is_empty()
         || field.default.is_some()
         || !field.values.is_empty();
+    if let Some(zero) = zero(field).filter(|_| !says_something) {
+        return zero;
+    }
     // A field that says something of a named type needs a node of its own, which a copy of the type is;
     // the types in it stay shared.
     if !says_something {
@@ -96,11 +99,43 @@ fn property(field: &'static Field, made: &mut BTreeMap<&'static str, NamedSchema
     own.into()
 }
 
+/// The node of a scalar that Go writes even where it is zero, which the published schemas call its default:
+/// elements of lists are told apart by it where it is not given. There is one for each type.
+fn zero(field: &'static Field) -> Option<SchemaRef> {
+    static NODES: LazyLock<[SchemaRef; 4]> = LazyLock::new(|| {
+        let node = |shape, format: &str, zero: Value| {
+            let schema = if format.is_empty() { Schema::of(shape) } else { Schema::of(shape).with_format(format) };
+            Schema { default: Some(Box::new(zero)), ..schema }.into()
+        };
+        [
+            node(Shape::String, "", Value::from("")),
+            node(Shape::Integer, "int32", Value::from(0)),
+            node(Shape::Integer, "int64", Value::from(0)),
+            node(Shape::Boolean, "", Value::from(false)),
+        ]
+    });
+    if field.pointer || field.omit_empty || field.omit_zero {
+        return None;
+    }
+    let [text, short, long, truth] = &*NODES;
+    let node = match field.ty {
+        Type::String => text,
+        Type::Int32 => short,
+        Type::Int64 => long,
+        Type::Bool => truth,
+        _ => return None,
+    };
+    Some(node.clone())
+}
+
 fn node(ty: &'static Type, made: &mut BTreeMap<&'static str, NamedSchema>) -> SchemaRef {
     let text = |format: &str| Schema::of(Shape::String).with_format(format);
-    let any_object = || Schema { preserve_unknown: true, ..Schema::of(Shape::Object) };
+    // Whatever it is, it is one value: nobody owns a part of it.
+    let any_object = || Schema { preserve_unknown: true, map_type: MapType::Atomic, ..Schema::of(Shape::Object) };
     match ty {
-        Type::String | Type::Duration | Type::Quantity => Schema::of(Shape::String).into(),
+        Type::String | Type::Duration => Schema::of(Shape::String).into(),
+        // Numbers are quantities too, which a string with a format leaves open.
+        Type::Quantity => text("quantity").into(),
         Type::Bool => Schema::of(Shape::Boolean).into(),
         Type::Int32 => Schema::of(Shape::Integer).with_format("int32").into(),
         Type::Int64 => Schema::of(Shape::Integer).with_format("int64").into(),

@@ -57,6 +57,11 @@ pub(crate) use service_addresses::{Claim, Refusal, Stock, allocate, claims};
 pub(crate) use shape::decode_whole;
 pub(crate) use types::{Field, List, Message, SCHEMA_PROPS, Type, message, message_of_kind, table};
 
+/// The type of scales, which kinds of every group show.
+pub(crate) fn scale_schema() -> allotment_machinery::schema::NamedSchema {
+    expand::schema("autoscaling/v1.Scale")
+}
+
 /// What the core group's rules say of an object's finalizers.
 fn core_finalizers(object: &Map) -> Vec<FieldError> {
     object.get("metadata").and_then(Value::as_object).map(metadata::validate_core_finalizers).unwrap_or_default()

@@ -66,6 +66,10 @@ impl Strategy for Namespace {
         self.canonicalise(object);
     }
 
+    fn reset_fields(&self, subresource: &str) -> Option<&'static [&'static str]> {
+        (subresource == "finalize").then_some(&["status"])
+    }
+
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
         let mut errors = super::core_finalizers(object);
         match operation {

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use allotment_machinery::apply::TypeRef;
 use allotment_machinery::json::Map;
 use allotment_machinery::patch::strategic;
 use allotment_machinery::schema::NamedSchema;
@@ -24,6 +25,10 @@ impl TypeSchema {
         TypeSchema { name, message: OnceLock::new(), expanded: OnceLock::new() }
     }
 
+    fn expanded(&self) -> &NamedSchema {
+        self.expanded.get_or_init(|| expand::schema(self.name))
+    }
+
     fn message(&self) -> Result<&'static Message, DecodeError> {
         let found = *self.message.get_or_init(|| types::message(self.name));
         found.ok_or_else(|| DecodeError { message: format!("the type {} is not in the table", self.name) })
@@ -41,9 +46,12 @@ impl Schema for TypeSchema {
         }
     }
 
+    fn type_ref(&self) -> Option<TypeRef<'_>> {
+        Some(TypeRef::of(self.expanded().get()))
+    }
+
     fn strategic_merge(&self, object: &Map, patch: &Map) -> Option<Result<Map, PatchError>> {
-        let schema = self.expanded.get_or_init(|| expand::schema(self.name));
-        let merged = strategic::apply(object.clone(), patch.clone(), Some(schema.get()));
+        let merged = strategic::apply(object.clone(), patch.clone(), Some(self.expanded().get()));
         Some(merged.map_err(|error| PatchError { message: error.to_string() }))
     }
 

@@ -50,7 +50,7 @@ fn find<'a>(path: &str, object: &'a Map) -> Result<Option<&'a Value>, String> {
     for (name, parent) in members.zip(path.trim_start_matches('.').split('.')) {
         passed.extend([".", parent]);
         value = match value {
-            None => return Ok(None),
+            None | Some(Value::Null) => return Ok(None),
             Some(Value::Object(map)) => map.get(name),
             Some(other) => {
                 return Err(wrong_type(&format!("{passed}.{name}"), other, "map[string]interface{}"));

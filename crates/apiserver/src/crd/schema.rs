@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use allotment_machinery::apply::TypeRef;
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::schema::{self, check_embedded_metadata, normalise_numbers, prune};
@@ -45,6 +46,14 @@ impl Schema for CustomSchema {
 
     fn default(&self, object: &mut Map) {
         schema::apply_defaults(&self.own, object);
+    }
+
+    fn default_applied(&self, object: &mut Map) {
+        schema::fill_defaults(&self.own, object);
+    }
+
+    fn type_ref(&self) -> Option<TypeRef<'_>> {
+        Some(TypeRef::of_resource(&self.own))
     }
 
     /// Objects are read as the version that they are stored in, with the defaults of that, and only then

@@ -10,12 +10,16 @@ use super::admission::{Admission, check_namespace};
 use super::metadata::{drop_repeated_owners, format_time};
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
-use super::{Call, Reply, decode, definitions, services};
-use crate::auth::check_escalation;
+use super::{Call, Reply, decode, definitions, ownership, services};
+use crate::auth::{self, Attributes, Decision, check_escalation};
 use crate::registry::{Operation, Row};
+use crate::request::RequestInfo;
 use crate::server::{AdmissionOperation, Context};
 use crate::status::ApiError;
 
+/// What clients cannot set in the metadata of a new object (`rest.WipeObjectMetaSystemFields`).
+const SYSTEM_FIELDS: [&str; 5] =
+    ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"];
 /// How many characters are put to a `generateName`.
 const SUFFIX_LENGTH: usize = 5;
 /// How often a generated name that is taken is replaced by another one.
@@ -27,12 +31,23 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
     let mut object = decode::object(cx, row, call.body_media()?, &call.body, options.field_validation)?;
     check_path_namespace(row, &mut object, &cx.info.namespace)?;
+    own(cx, row, &mut object);
     if let Some(connect) = &row.kind.connect {
         let value = connect.create(cx, Value::Object(object)).await?;
         return Ok(Reply::Value { code: 201, value });
     }
     let body = store_new(cx, row, object, options.dry_run).await?;
     Ok(Reply::Object { code: 201, body })
+}
+
+/// Says of an object that is to be made who owns what in it. What the server sets, nobody does.
+pub(super) fn own(cx: &Context, row: &Row, object: &mut Map) {
+    if let Some(metadata) = metadata_mut(object) {
+        for field in SYSTEM_FIELDS {
+            metadata.remove(field);
+        }
+    }
+    ownership::own_created(cx, row, object);
 }
 
 /// The namespace of the body has to be that of the path, and is filled in from there.
@@ -51,22 +66,63 @@ pub(super) fn check_path_namespace(row: &Row, object: &mut Map, namespace: &str)
     Ok(())
 }
 
-/// Stores a new object, under a generated name if it has none; returns its stored form.
-pub(super) async fn store_new(cx: &Context, row: &Row, mut object: Map, dry_run: bool) -> Result<Bytes, ApiError> {
+/// Whether the caller may create what an update or an apply makes where there is nothing.
+pub(super) async fn check_access(cx: &Context) -> Result<(), ApiError> {
+    let request = RequestInfo { verb: "create", ..cx.info.clone() };
+    let attributes = Attributes { user: &cx.user, request: &request };
+    match auth::authorize(&cx.server, &cx.tenant, &attributes).await {
+        Decision::Allow { .. } => Ok(()),
+        Decision::NoOpinion { reason } => Err(auth::forbidden(&attributes, &reason)),
+    }
+}
+
+/// Stores a new object that has a name; `None` where there is one of that name already.
+pub(super) async fn store_named(
+    cx: &Context,
+    row: &Row,
+    mut object: Map,
+    dry_run: bool,
+) -> Result<Option<Bytes>, ApiError> {
+    let (namespace, name) = (cx.info.namespace.as_str(), cx.info.name.as_str());
+    if let Some(metadata) = metadata_mut(&mut object) {
+        drop_repeated_owners(cx, metadata);
+    }
+    let admission = admitted(cx, row, namespace, name, dry_run).await?;
+    let object = admission.mutate(object, None).await?;
+    match attempt(&admission, object, dry_run).await {
+        Ok(body) => Ok(Some(body)),
+        Err(Taken::Yes(_)) => Ok(None),
+        Err(Taken::No(error)) => Err(error),
+    }
+}
+
+/// The write of a new object, once it is known that new ones are taken there.
+async fn admitted<'a>(
+    cx: &'a Context,
+    row: &'a Row,
+    namespace: &'a str,
+    name: &'a str,
+    dry_run: bool,
+) -> Result<Admission<'a>, ApiError> {
     if !row.kind.strategy.takes_new() {
         let message = format!("{} not allowed while custom resource definition is terminating", cx.info.verb);
         return Err(ApiError { message, ..ApiError::method_not_allowed() });
     }
+    let namespace = if row.kind.namespaced { namespace } else { "" };
+    if row.kind.namespaced {
+        check_namespace(cx, row, namespace, name).await?;
+    }
+    Ok(Admission { cx, row, operation: AdmissionOperation::Create, namespace, name, dry_run })
+}
+
+/// Stores a new object, under a generated name if it has none; returns its stored form.
+pub(super) async fn store_new(cx: &Context, row: &Row, mut object: Map, dry_run: bool) -> Result<Bytes, ApiError> {
     let text = |field: &str| metadata_str(&object, field).unwrap_or_default().to_owned();
     let (name, generate_name, namespace) = (text("name"), text("generateName"), text("namespace"));
-    if row.kind.namespaced {
-        check_namespace(cx, row, &namespace, &name).await?;
-    }
     if let Some(metadata) = metadata_mut(&mut object) {
         drop_repeated_owners(cx, metadata);
     }
-    let admission =
-        Admission { cx, row, operation: AdmissionOperation::Create, namespace: &namespace, name: &name, dry_run };
+    let admission = admitted(cx, row, &namespace, &name, dry_run).await?;
     let object = admission.mutate(object, None).await?;
     if !name.is_empty() || generate_name.is_empty() {
         return attempt(&admission, object, dry_run).await.map_err(Into::into);
@@ -162,7 +218,7 @@ fn already_exists(row: &Row, name: &str, current: Option<&[u8]>) -> ApiError {
 /// Sets what the server alone sets (`rest.BeforeCreate`).
 fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
     let Some(metadata) = metadata_mut(object) else { return Err(ApiError::bad_request("metadata is no object")) };
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(field);
     }
     metadata.insert("uid", cx.server.entropy().uid());

@@ -107,6 +107,14 @@ pub(super) fn shape(row: &Row, object: &mut Map, duplicates: Vec<String>) -> Res
     Ok(complaints(duplicates, &unknown))
 }
 
+/// Brings an object of a custom kind that something was applied to into shape. Nulls stay where they are:
+/// it is for validation to say where they are no values.
+pub(super) fn shape_applied(row: &Row, object: &mut Map) -> Result<(), DecodeError> {
+    metadata::decode(object, &mut Vec::new())?;
+    row.version().schema.default_applied(object);
+    Ok(())
+}
+
 /// Each complaint once, duplicates first.
 fn complaints(duplicates: Vec<String>, unknown: &[String]) -> Vec<String> {
     // A field that is not known has no duplicates either.

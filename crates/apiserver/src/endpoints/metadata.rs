@@ -67,7 +67,8 @@ pub(super) fn decode(object: &mut Map, unknown: &mut Vec<String>) -> Result<(), 
             decode_member(name, kind, member, unknown)?;
         }
     }
-    metadata.retain(|_, value| !is_empty(value));
+    // That nobody is to own anything any more is said by an empty list.
+    metadata.retain(|name, value| !is_empty(value) || name == "managedFields" && value.as_array().is_some());
     Ok(())
 }
 
@@ -87,7 +88,11 @@ fn decode_member(name: &str, kind: Type, value: &mut Value, unknown: &mut Vec<St
     let wrong = |expected: &str| mismatch(found, &format!("metadata.{name}"), expected);
     match (kind, value) {
         (_, Value::Null) => Ok(()),
-        (Type::Text, Value::String(_)) | (Type::ManagedFields, Value::Array(_)) => Ok(()),
+        (Type::Text, Value::String(_)) => Ok(()),
+        (Type::ManagedFields, Value::Array(items)) => {
+            let mut entries = items.iter_mut().enumerate();
+            entries.try_for_each(|(index, entry)| decode_entry(index, entry, unknown))
+        }
         (Type::Text, _) => Err(wrong("string")),
         (Type::Integer, Value::Number(number)) if number.as_i64().is_some() => Ok(()),
         // Zero of `deletionGracePeriodSeconds` is a value, but never a client's to set.
@@ -165,6 +170,35 @@ fn decode_owner(index: usize, owner: &mut Value, unknown: &mut Vec<String>) -> R
     Ok(())
 }
 
+/// The members of an entry of managed fields that are texts.
+const ENTRY_TEXTS: [&str; 5] = ["apiVersion", "fieldsType", "manager", "operation", "subresource"];
+
+fn decode_entry(index: usize, entry: &mut Value, unknown: &mut Vec<String>) -> Result<(), DecodeError> {
+    let path = format!("metadata.managedFields[{index}]");
+    if entry.is_null() {
+        *entry = Value::Object(Map::new());
+    }
+    let found = type_name(entry);
+    let Some(map) = entry.as_object_mut() else { return Err(mismatch(found, &path, "v1.ManagedFieldsEntry")) };
+    map.retain(|name, value| {
+        let known = ENTRY_TEXTS.contains(&name) || matches!(name, "fieldsV1" | "time");
+        if !known {
+            note(unknown, || format!("{path}.{name}"));
+        }
+        known && !value.is_null()
+    });
+    for (name, value) in map.iter_mut() {
+        match (name, value) {
+            ("fieldsV1", _) => {}
+            ("time", Value::String(text)) => decode_time(text)?,
+            ("time", other) => return Err(mismatch(type_name(other), &format!("{path}.time"), "v1.Time")),
+            (_, Value::String(_)) => {}
+            (name, other) => return Err(mismatch(type_name(other), &format!("{path}.{name}"), "string")),
+        }
+    }
+    Ok(())
+}
+
 /// A type as Go's decoder calls it.
 fn type_name(value: &Value) -> &'static str {
     match value {
@@ -188,8 +222,7 @@ pub(super) fn keep_from_old(new: &mut Map, old: &Map) {
     if !new.contains_key("uid") {
         copy(new, old, "uid");
     }
-    // What managers own is the server's to say; nobody but server-side apply changes it.
-    for field in ["creationTimestamp", "generation", "managedFields", "namespace"] {
+    for field in ["creationTimestamp", "generation", "namespace"] {
         copy(new, old, field);
     }
     // A deletion that has begun is never taken back.

@@ -1,6 +1,7 @@
 //! The generic handlers: one for each verb, for every kind alike.
 
 mod admission;
+mod apply;
 mod create;
 mod decode;
 mod definitions;
@@ -9,6 +10,7 @@ mod get;
 mod list;
 pub(crate) mod metadata;
 mod options;
+mod ownership;
 mod patch;
 pub(crate) mod render;
 mod scale;
@@ -35,6 +37,7 @@ use crate::status::ApiError;
 pub(crate) use delete::delete_entry;
 pub(crate) use list::ListPage;
 pub(crate) use options::Propagation;
+pub(crate) use ownership::manager_name;
 pub(crate) use store::api_error;
 
 /// A request to a resource that exists.

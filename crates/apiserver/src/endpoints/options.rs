@@ -47,6 +47,16 @@ impl WriteOptions {
         Ok(options)
     }
 
+    /// Reads `PatchOptions` of an apply, and whether fields are taken from whoever owns them.
+    pub(crate) fn parse_apply(query: &Query) -> Result<(Self, bool), ApiError> {
+        let (options, mut errors) = WriteOptions::read(query);
+        if query.text("fieldManager").is_empty() {
+            errors.insert(0, FieldError::required(&Path::new("fieldManager"), "is required for apply patch"));
+        }
+        refuse("PatchOptions", &errors)?;
+        Ok((options, query.flag("force")))
+    }
+
     fn read(query: &Query) -> (Self, Vec<FieldError>) {
         let mut errors = Vec::new();
         let manager = query.text("fieldManager");

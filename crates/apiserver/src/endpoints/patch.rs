@@ -7,8 +7,8 @@ use allotment_machinery::patch::merge;
 
 use super::options::{FieldValidation, WriteOptions};
 use super::store::{self, about};
-use super::update::{ATTEMPTS, Raced, replace, unshown};
-use super::{Call, Reply, create, decode, metadata};
+use super::update::{ATTEMPTS, MODIFIED, Raced, Revision, replace, unshown};
+use super::{Call, Reply, apply, create, decode, metadata};
 use crate::negotiation::{media_type, unsupported_media};
 use crate::registry::Row;
 use crate::status::ApiError;
@@ -17,7 +17,9 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_YAML: &str = "application/apply-patch+yaml";
-const APPLY_CBOR: &str = "application/apply-patch+cbor";
+
+/// What custom resources take.
+const CUSTOM: [&str; 3] = [JSON_PATCH, MERGE_PATCH, APPLY_YAML];
 
 /// A kind of patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,26 +27,29 @@ enum PatchType {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 /// Answers a PATCH on an object or on a part of it.
 pub(super) async fn patch(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
     let patch_type = patch_type(call)?;
+    if patch_type == PatchType::Apply {
+        return apply::apply(call).await;
+    }
     let options = WriteOptions::parse_patch(call.query)?;
     let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
     for _ in 0..ATTEMPTS {
         let current = store::get(cx, row, &key).await?;
         let old = store::object_of(row, &current.body)?;
         let object = patched(call, patch_type, old, options.field_validation)?;
-        match replace(cx, row, current, object, options).await {
+        match replace(cx, row, current, object, options, Revision::Patched).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),
             Err(Raced::Again) => {}
             Err(Raced::Failed(error)) => return Err(error),
         }
     }
-    let why = "the object has been modified; please apply your changes to the latest version and try again";
-    Err(ApiError::conflict(about(row, &key.name), why))
+    Err(ApiError::conflict(about(row, &key.name), MODIFIED))
 }
 
 fn patch_type(call: &Call<'_>) -> Result<PatchType, ApiError> {
@@ -52,13 +57,8 @@ fn patch_type(call: &Call<'_>) -> Result<PatchType, ApiError> {
         JSON_PATCH => Ok(PatchType::Json),
         MERGE_PATCH => Ok(PatchType::Merge),
         STRATEGIC_PATCH if !call.row.kind.custom => Ok(PatchType::Strategic),
-        STRATEGIC_PATCH => Err(unsupported_media(&[JSON_PATCH, MERGE_PATCH].join(", "))),
-        APPLY_YAML | APPLY_CBOR => Err(ApiError::new(
-            415,
-            "UnsupportedMediaType",
-            "server-side apply is not supported by this server yet: use client-side apply (kubectl apply without \
-             --server-side), a merge patch or a JSON patch",
-        )),
+        STRATEGIC_PATCH => Err(unsupported_media(&CUSTOM.join(", "))),
+        APPLY_YAML => Ok(PatchType::Apply),
         _ => Err(ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details()),
     }
 }
@@ -74,7 +74,7 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
         parsed.duplicates.iter().map(|path| format!("{whose}duplicate field {path:?}")).collect();
     let patched = match patch_type {
         PatchType::Json => apply_json(parsed.value, old, &mut complaints)?,
-        PatchType::Merge | PatchType::Strategic => {
+        PatchType::Merge | PatchType::Strategic | PatchType::Apply => {
             if parsed.value.is_null() {
                 return Err(ApiError::bad_request("Invalid JSON Patch"));
             }
@@ -84,10 +84,10 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
                     parsed.value.type_name()
                 )));
             };
-            if patch_type == PatchType::Merge {
-                merge::apply(Value::Object(old), Value::Object(patch))
-            } else {
+            if patch_type == PatchType::Strategic {
                 Value::Object(apply_strategic(row, &old, &patch)?)
+            } else {
+                merge::apply(Value::Object(old), Value::Object(patch))
             }
         }
     };
@@ -147,11 +147,16 @@ fn apply_strategic(row: &Row, old: &Map, patch: &Map) -> Result<Map, ApiError> {
     match row.version().schema.strategic_merge(old, patch) {
         Some(Ok(object)) => Ok(object),
         Some(Err(error)) => Err(ApiError::bad_request(error.message)),
-        None => Err(unsupported_media(&[JSON_PATCH, MERGE_PATCH].join(", "))),
+        None => Err(unsupported_media(&CUSTOM.join(", "))),
     }
 }
 
-/// What a patch makes of a value that is not stored itself (a `Scale`).
+/// Whether the patch is an apply.
+pub(super) fn is_apply(call: &Call<'_>) -> bool {
+    patch_type(call) == Ok(PatchType::Apply)
+}
+
+/// What a patch that is no apply makes of a value that is not stored itself (a `Scale`).
 pub(super) fn apply_to_value(call: &Call<'_>, value: Value, patch: Value) -> Result<Value, ApiError> {
     match patch_type(call)? {
         PatchType::Json => match value {
@@ -159,6 +164,6 @@ pub(super) fn apply_to_value(call: &Call<'_>, value: Value, patch: Value) -> Res
             other => Ok(other),
         },
         // A Scale has no lists, so that the two are the same.
-        PatchType::Merge | PatchType::Strategic => Ok(merge::apply(value, patch)),
+        PatchType::Merge | PatchType::Strategic | PatchType::Apply => Ok(merge::apply(value, patch)),
     }
 }

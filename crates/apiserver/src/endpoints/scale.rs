@@ -1,18 +1,23 @@
 //! `/scale`: the desired and the present number of something, whatever it is.
 
+use allotment_machinery::apply::{
+    FieldSet, Managers, PathElement, ReplicasPaths, SCALE_VERSION, TypeRef, Versions, set_managers,
+};
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::jsonpath::JsonPath;
 use allotment_machinery::object::{metadata_mut, metadata_str};
+use allotment_machinery::schema::NamedSchema;
 
+use super::apply::{Configuration, refused};
 use super::options::WriteOptions;
 use super::store::{self, about};
-use super::update::{ATTEMPTS, Raced, check_uid, replace};
-use super::{Call, Reply, decode, metadata};
+use super::update::{ATTEMPTS, Raced, Revision, check_uid, replace_owned};
+use super::{Call, Reply, decode, metadata, ownership, patch};
 use crate::builtin;
 use crate::negotiation::BodyMedia;
-use crate::registry::Scale;
+use crate::registry::{Row, Scale};
 use crate::status::ApiError;
 
 /// Answers a request on `/scale`.
@@ -35,16 +40,20 @@ async fn get(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
 
 async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
-    let kind = if cx.info.verb == "patch" { "PatchOptions" } else { "UpdateOptions" };
-    let options = WriteOptions::parse(call.query, kind)?;
+    let applies = cx.info.verb == "patch" && patch::is_apply(call);
+    let (options, force) = match cx.info.verb {
+        "patch" if applies => WriteOptions::parse_apply(call.query)?,
+        "patch" => (WriteOptions::parse_patch(call.query)?, false),
+        _ => (WriteOptions::parse(call.query, "UpdateOptions")?, false),
+    };
+    let config = if applies { Some(configuration(call, options)?) } else { None };
     let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
     for _ in 0..ATTEMPTS {
         let current = store::get(cx, row, &key).await?;
-        let mut object = store::object_of(row, &current.body)?;
-        let wanted = wanted(call, scale, &object)?;
-        set_replicas(scale, &mut object, &wanted)?;
+        let old = store::object_of(row, &current.body)?;
+        let object = scaled(call, scale, &old, config.as_ref(), force)?;
         check_uid(row, &object, &current)?;
-        match replace(cx, row, current, object, options).await {
+        match replace_owned(cx, row, current, old, object, options, Revision::Patched).await {
             Ok(body) => {
                 let value = scale_of(scale, &store::object_of(row, &body)?);
                 return Ok(Reply::Value { code: 200, value });
@@ -54,6 +63,102 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
         }
     }
     Err(ApiError::conflict(about(row, &key.name), "the object keeps changing; please try again"))
+}
+
+/// The body of an apply to a scale.
+fn configuration(call: &Call<'_>, options: WriteOptions) -> Result<Configuration, ApiError> {
+    let mut config = Configuration::read(call, options.field_validation)?;
+    config.check_kind(SCALE_VERSION, "Scale")?;
+    config.check_unmanaged()?;
+    Ok(config)
+}
+
+/// What the request makes of an object: another number, and perhaps another owner of it.
+fn scaled(
+    call: &Call<'_>,
+    scale: &Scale,
+    old: &Map,
+    config: Option<&Configuration>,
+    force: bool,
+) -> Result<Map, ApiError> {
+    let Call { cx, row, .. } = call;
+    let mut object = old.clone();
+    let entries = ownership::take_entries(&mut object);
+    let managers = Managers::decode(entries.as_ref()).unwrap_or_default();
+    let paths = replicas_paths(row);
+    let of_scale = paths.to_scale(&managers);
+    let mut live = scale_of(scale, &object);
+    if let Some(spec) = live.get_mut("spec").and_then(Value::as_object_mut)
+        && check_present(scale, &object).is_err()
+    {
+        spec.insert("replicas", NO_REPLICAS);
+    }
+    let live = live.as_object().cloned().unwrap_or_default();
+    let (versions, now) = (ScaleVersions(builtin::scale_schema()), ownership::now(cx));
+    let writer = ownership::writer(cx, &versions, SCALE_VERSION, &now);
+    let (wanted, of_scale) = match config {
+        Some(config) => {
+            let done = writer.apply(&live, &empty_scale(), &config.object, of_scale, force).map_err(refused)?;
+            config.complain(call)?;
+            (wanted(call, Value::Object(done.object))?, done.managers)
+        }
+        None => {
+            let wanted = wanted(call, requested(call, scale, &object)?)?;
+            let mut new = live.clone();
+            if let Some(spec) = new.object_mut("spec") {
+                match wanted.replicas {
+                    0 => spec.remove("replicas"),
+                    count => spec.insert("replicas", count),
+                };
+            }
+            // Where they cannot be compared, what is known of owners would be wrong from now on.
+            let managers = writer.update(&live, &new, of_scale).unwrap_or_default();
+            (wanted, managers)
+        }
+    };
+    set_replicas(scale, &mut object, &wanted)?;
+    // What has just come to contain the number has defaults, which nobody owns.
+    row.version().schema.default(&mut object);
+    set_managers(&mut object, &paths.to_object(&managers, of_scale, &row.api_version()));
+    Ok(object)
+}
+
+/// The number in the scale of an object that has none (the smallest `int32`), so that any is a change.
+const NO_REPLICAS: i64 = -2_147_483_648;
+
+/// A scale of which nothing is said.
+fn empty_scale() -> Map {
+    let empty = json!({"kind": "Scale", "apiVersion": SCALE_VERSION, "spec": {}, "status": {"replicas": 0}});
+    empty.as_object().cloned().unwrap_or_default()
+}
+
+/// Where the versions of the kind keep the number.
+fn replicas_paths(row: &Row) -> ReplicasPaths {
+    let mut paths = ReplicasPaths::default();
+    for version in &row.kind.versions {
+        let scale = version.subresources.scale.as_ref();
+        let steps =
+            scale.map(|scale| scale.spec_replicas.trim_start_matches('.').split('.').map(PathElement::field).collect());
+        paths.add(&version.api_version(&row.kind.group), steps);
+    }
+    paths
+}
+
+/// Scales have one version.
+struct ScaleVersions(NamedSchema);
+
+impl Versions for ScaleVersions {
+    fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
+        (api_version == SCALE_VERSION).then(|| TypeRef::of(self.0.get()))
+    }
+
+    fn convert(&self, _object: &Map, from: &str, to: &str) -> Result<Map, String> {
+        Err(format!("scales of {from} are not to be had as {to}"))
+    }
+
+    fn reset_fields(&self, _api_version: &str) -> Option<&FieldSet> {
+        None
+    }
 }
 
 /// A custom object that has no number yet has no scale that could be shown.
@@ -112,19 +217,22 @@ struct Wanted {
     uid: Option<String>,
 }
 
-fn wanted(call: &Call<'_>, scale: &Scale, object: &Map) -> Result<Wanted, ApiError> {
-    let is_patch = call.cx.info.verb == "patch";
+/// The `Scale` that an update or a patch asks for.
+fn requested(call: &Call<'_>, scale: &Scale, object: &Map) -> Result<Value, ApiError> {
     let body = decode::parse(call_media(call)?, &call.body, call.row)
         .map_err(|fault| ApiError::bad_request(format!("the body is no Scale: {fault}")))?;
-    let body = if is_patch {
-        let mut current = scale_of(scale, object);
-        if let Some(metadata) = current.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-        }
-        super::patch::apply_to_value(call, current, body.value)?
-    } else {
-        body.value
-    };
+    if call.cx.info.verb != "patch" {
+        return Ok(body.value);
+    }
+    let mut current = scale_of(scale, object);
+    if let Some(metadata) = current.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    patch::apply_to_value(call, current, body.value)
+}
+
+fn wanted(call: &Call<'_>, body: Value) -> Result<Wanted, ApiError> {
+    let is_patch = call.cx.info.verb == "patch";
     let Value::Object(mut body) = body else { return Err(ApiError::bad_request("the body is no Scale")) };
     let kind = body.get("kind").and_then(Value::as_str).unwrap_or("Scale");
     if kind != "Scale" {
@@ -135,7 +243,7 @@ fn wanted(call: &Call<'_>, scale: &Scale, object: &Map) -> Result<Wanted, ApiErr
     {
         let why = error.message;
         return Err(match is_patch {
-            true => super::patch::invalid_result(&why),
+            true => patch::invalid_result(&why),
             false => ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {why}")),
         });
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::admission::Admission;
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
-use super::{Call, Reply, create, decode, definitions, metadata, services};
+use super::{Call, Reply, create, decode, definitions, metadata, ownership, services};
 use crate::auth::check_escalation;
 use crate::registry::{Operation, Row};
 use crate::server::{AdmissionOperation, Context, Held};
@@ -22,7 +22,8 @@ use crate::status::ApiError;
 pub(super) const ATTEMPTS: usize = 10;
 
 /// What a conflict says.
-const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+pub(super) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// Answers a PUT on an object or on a part of it.
 pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
@@ -38,13 +39,14 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
                 if let Some(metadata) = metadata_mut(&mut object).filter(|_| !options.dry_run) {
                     metadata.remove("resourceVersion");
                 }
+                create::own(cx, row, &mut object);
                 let body = create::store_new(cx, row, object, options.dry_run).await?;
                 return Ok(Reply::Object { code: 201, body });
             }
             return Err(ApiError::not_found(about(row, &key.name)));
         };
         check_uid(row, &object, &current)?;
-        match replace(cx, row, current, object.clone(), options).await {
+        match replace(cx, row, current, object.clone(), options, Revision::Sent).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),
             Err(Raced::Again) => {}
             Err(Raced::Failed(error)) => return Err(error),
@@ -116,16 +118,45 @@ impl From<ApiError> for Raced {
     }
 }
 
-/// Puts `object` in the place of `current`; returns the stored form afterwards.
+/// Whose word the revision is that an object to be written names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Revision {
+    /// The client's: if somebody else was faster, it has to know.
+    Sent,
+    /// That of the object that a patch was applied to: if somebody else was faster, it is applied again.
+    Patched,
+}
+
+/// Puts `object` in the place of `current`, and says who owns what from now on; returns the stored form
+/// afterwards.
 pub(super) async fn replace(
     cx: &Context,
     row: &Row,
     current: Arc<Entry>,
     mut object: Map,
     options: WriteOptions,
+    revision: Revision,
 ) -> Result<Bytes, Raced> {
-    let conditional = check_revision(row, &mut object, &current)?;
-    let old = store::object_of(row, &current.body)?;
+    let mut old = store::object_of(row, &current.body)?;
+    let entries = ownership::take_entries(&mut old);
+    ownership::own_updated(cx, row, &old, entries.as_ref(), &mut object);
+    if let (Some(metadata), Some(entries)) = (metadata_mut(&mut old), entries) {
+        metadata.insert("managedFields", entries);
+    }
+    replace_owned(cx, row, current, old, object, options, revision).await
+}
+
+/// Puts `object`, of which it is said who owns what, in the place of `current`, which is `old`.
+pub(super) async fn replace_owned(
+    cx: &Context,
+    row: &Row,
+    current: Arc<Entry>,
+    old: Map,
+    mut object: Map,
+    options: WriteOptions,
+    revision: Revision,
+) -> Result<Bytes, Raced> {
+    let conditional = check_revision(row, &mut object, &current)? && revision == Revision::Sent;
     let (object, held) = prepared(cx, row, &old, object, &current, options).await?;
     write(cx, row, &current, object, options.dry_run).await.map_err(|error| match error {
         Raced::Again if conditional => Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED)),
@@ -187,20 +218,28 @@ async fn prepared(
         cx.warn(text);
     }
     row.kind.strategy.canonicalise(&mut object);
+    ownership::keep_times(old, &mut object);
     let mut object = admission.validate(object, Some(old)).await?;
     definitions::before_write(cx, row, &mut object).await?;
     Ok((object, held))
 }
 
-/// `/status` takes the status and, of most built-in kinds, metadata.
+/// `/status` takes the status, who owns it and, of most built-in kinds, metadata.
 fn with_status_of(row: &Row, old: &Map, mut new: Map) -> Map {
     let mut object = old.clone();
     let keeps_metadata = row.kind.custom || row.kind.strategy.status_keeps_metadata();
     let members: &[&str] = if keeps_metadata { &["status"] } else { &["metadata", "status"] };
+    let entries = ownership::take_entries(&mut new);
     for member in members {
         match new.remove(member) {
             Some(value) => object.insert(*member, value),
             None => object.remove(member),
+        };
+    }
+    if let Some(metadata) = metadata_mut(&mut object) {
+        match entries {
+            Some(entries) => metadata.insert("managedFields", entries),
+            None => metadata.remove("managedFields"),
         };
     }
     object

@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 
+use allotment_machinery::apply::TypeRef;
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value};
 
@@ -41,6 +42,11 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// Fills in the schema's defaults, in place, after decoding.
     fn default(&self, _object: &mut Map) {}
 
+    /// Fills in the schema's defaults, in place, and leaves all else as it is, nulls too.
+    fn default_applied(&self, object: &mut Map) {
+        self.default(object);
+    }
+
     /// Whether stored objects are not simply this version's: reads have to default and prune them since
     /// the schema may have changed after they were written, or two versions have different fields.
     /// Where false, stored bytes are answered as they are.
@@ -63,6 +69,11 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// What is wrong with an object whose status alone is written (422).
     fn validate_status(&self, old: &Map, object: &Map) -> Vec<FieldError> {
         self.validate(Some(old), object)
+    }
+
+    /// Which parts of objects are owned one by one, for server-side apply; `None` where there is no type.
+    fn type_ref(&self) -> Option<TypeRef<'_>> {
+        None
     }
 
     /// Applies a strategic merge patch; `None` where the kind has none (custom kinds answer 415).

@@ -71,6 +71,13 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// Nobody owns what is filled in here.
     fn prepare(&self, _operation: Operation<'_>, _object: &mut Map) {}
 
+    /// Members, as dotted paths, that writes to `subresource` (empty for the object itself) reset whatever is
+    /// sent, so that nobody comes to own them there; `None` for the usual ones: the status on the object
+    /// where it has an endpoint of its own, the spec on the status.
+    fn reset_fields(&self, _subresource: &str) -> Option<&'static [&'static str]> {
+        None
+    }
+
     /// What is wrong with the object beyond schema and metadata.
     fn validate(&self, _operation: Operation<'_>, _object: &Map) -> Vec<FieldError> {
         Vec::new()

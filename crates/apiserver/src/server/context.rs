@@ -20,13 +20,15 @@ pub struct Context {
     pub user: UserInfo,
     /// What is asked.
     pub info: RequestInfo,
+    /// Under which name the request comes to own what it changes; empty for no name.
+    pub manager: String,
     warnings: Mutex<Vec<String>>,
 }
 
 impl Context {
     /// A request of `user`.
     pub fn new(server: ApiServer, tenant: Arc<TenantState>, user: UserInfo, info: RequestInfo) -> Self {
-        Context { server, tenant, user, info, warnings: Mutex::default() }
+        Context { server, tenant, user, info, manager: String::new(), warnings: Mutex::default() }
     }
 
     /// Adds a warning to the answer; the same one only once, and none beyond [`MAX_WARNINGS`].

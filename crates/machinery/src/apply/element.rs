@@ -89,7 +89,7 @@ impl PathElement {
     /// The form that [`PathElement::parse`] reads.
     pub fn text(&self) -> String {
         match self {
-            PathElement::Field(name) => [&"f:", &**name].concat(),
+            PathElement::Field(name) => ["f:", &**name].concat(),
             PathElement::Key(members) => {
                 let mut out = String::from("k:{");
                 for (index, (name, value)) in members.iter().enumerate() {

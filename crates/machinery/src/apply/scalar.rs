@@ -78,7 +78,7 @@ pub(super) fn equal_maps(left: &Map, right: &Map) -> bool {
 
 /// Makes floats of all numbers: what Go's decoder makes of them where it is told no type. They stay floats,
 /// written or not, until [`crate::schema::normalise_numbers`].
-pub fn to_floats(value: &mut Value) {
+pub(super) fn to_floats(value: &mut Value) {
     match value {
         Value::Number(number) => {
             if let Some(float) = Number::from_f64(number.as_f64()) {

@@ -63,21 +63,12 @@ pub struct Writer<'a> {
 /// What an apply makes of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The object, without `managedFields`; numbers are floats where the configuration set them.
+    /// The object, without `managedFields`.
     pub object: Map,
     /// Whether it is another one than before.
     pub changed: bool,
     /// Who owns what from now on.
     pub managers: Managers,
-}
-
-/// Takes `managedFields` out of an object.
-pub fn without_managers(object: &Map) -> Map {
-    let mut object = object.clone();
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    object
 }
 
 /// Puts `managedFields` into an object, or takes them out where nobody owns anything.

@@ -8,12 +8,24 @@ use crate::json::{Map, Value};
 
 /// Fills in defaults, then drops members that are `null` where `null` is no value.
 pub fn apply_defaults(schema: &Schema, object: &mut Map) {
-    fill_members(schema, object);
+    fill_members(schema, object, Nulls::Dropped);
 }
 
-fn fill(schema: &Schema, value: &mut Value) {
+/// Fills in defaults, and leaves members that are `null` where `null` is no value and that have none.
+pub fn fill_defaults(schema: &Schema, object: &mut Map) {
+    fill_members(schema, object, Nulls::Kept);
+}
+
+/// What happens to a null where it is no value and has no default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    Dropped,
+    Kept,
+}
+
+fn fill(schema: &Schema, value: &mut Value, nulls: Nulls) {
     match value {
-        Value::Object(map) => fill_members(schema, map),
+        Value::Object(map) => fill_members(schema, map, nulls),
         Value::Array(elements) => {
             let Some(items) = schema.items.as_ref().map(SchemaRef::get) else { return };
             for element in elements {
@@ -24,14 +36,14 @@ fn fill(schema: &Schema, value: &mut Value) {
                 {
                     *element = (**default).clone();
                 }
-                fill(items, element);
+                fill(items, element, nulls);
             }
         }
         _ => {}
     }
 }
 
-fn fill_members(schema: &Schema, map: &mut Map) {
+fn fill_members(schema: &Schema, map: &mut Map, nulls: Nulls) {
     for (name, property) in &schema.properties {
         let property = property.get();
         let Some(default) = &property.default else { continue };
@@ -49,10 +61,10 @@ fn fill_members(schema: &Schema, map: &mut Map) {
         if value.is_null() && !member.nullable {
             match &member.default {
                 Some(default) => *value = (**default).clone(),
-                None => return false,
+                None => return nulls == Nulls::Kept,
             }
         }
-        fill(member, value);
+        fill(member, value, nulls);
         true
     });
 }

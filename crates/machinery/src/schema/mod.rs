@@ -31,7 +31,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use default::apply_defaults;
+pub use default::{apply_defaults, fill_defaults};
 pub use embedded::check_embedded_metadata;
 pub use intern::Interner;
 pub use node::{Additional, Junctors, ListType, MapType, NamedSchema, Patch, Schema, SchemaRef, Shape, ValueRules};

@@ -4,6 +4,7 @@
 //! What is left out is what kube-apiserver itself answers by chance: lists from its cache, garbage that is
 //! collected some time later, names whose order their random end decides.
 
+mod apply;
 mod definition;
 mod kinds;
 mod objects;
@@ -20,7 +21,7 @@ const LONGEST: usize = 14;
 const NAMES: &[&str] = &["a", "b", "c"];
 
 /// The names of the areas that sequences are made of.
-pub const AREAS: &[&str] = &["core", "rbac", "events", "definitions", "discovery"];
+pub const AREAS: &[&str] = &["core", "rbac", "events", "definitions", "discovery", "apply"];
 
 /// A sequence that `seed` and `number` decide, of one of `areas`.
 pub fn sequence(seed: u64, number: u64, areas: &[&str]) -> Sequence {
@@ -30,6 +31,10 @@ pub fn sequence(seed: u64, number: u64, areas: &[&str]) -> Sequence {
     match area {
         "definitions" => maker.define(),
         "discovery" => maker.discover(),
+        "apply" => {
+            let length = 3 + maker.chance.below(LONGEST - 3);
+            maker.own(length);
+        }
         area => {
             let all: Vec<&'static Kind> = kinds::KINDS.iter().filter(|kind| kind.area == area).collect();
             if !all.is_empty() {
