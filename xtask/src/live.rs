@@ -9,6 +9,14 @@ use anyhow::Result;
 use crate::assets;
 use crate::run::{cargo, root, run, target_dir};
 
+/// How many sequences a soak compares, and the seed that decides them.
+const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
+
+/// Compares answers to many random sequences of requests.
+pub(crate) fn soak() -> Result<()> {
+    run_live(["compare", "--pending", "tests/live/pending.txt"].into_iter().chain(SOAK))
+}
+
 /// Runs `live` with these arguments.
 pub(crate) fn run_live<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> Result<()> {
     let programs = assets::kubernetes()?;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::run::{cargo, run, step};
-use crate::{clients, edges, generate, golden, house};
+use crate::{clients, edges, generate, golden, house, live};
 
 /// What needs nothing but Rust.
 pub(crate) fn quick() -> Result<()> {
@@ -28,6 +28,7 @@ pub(crate) fn full(soak: bool) -> Result<()> {
     step("recorded replies", || golden::check(false))?;
     step("clients", || clients::check(&[]))?;
     if soak {
+        step("beside kube-apiserver", live::soak)?;
         step("soak", || {
             run(cargo().args(["test", "--locked", "--workspace", "--", "--ignored"]).env("ALLOTMENT_SOAK", "1"))
         })?;

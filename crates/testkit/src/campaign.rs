@@ -163,6 +163,8 @@ async fn one(shared: &Shared, bench: &mut Bench, number: u64) -> Result<()> {
         let finding = Finding { number, times: 1, sequence: sequence.clone(), parting: parting.clone() };
         report.findings.insert(signature.clone(), finding);
     }
+    // A run that is broken off has said what it found.
+    (shared.tell)(&format!("sequence {number} parts: {signature}"));
     if shared.plan.shrink {
         let (small, parting) = shrink(bench, &mut || shared.word(), sequence, parting).await?;
         let mut report = shared.report();
