@@ -112,7 +112,12 @@ impl Bench {
         let mut pairs = Pairs::default();
         let mut watches = Vec::new();
         let mut meant = None;
+        let mut made = true;
         for step in &sequence.steps {
+            if matches!(step.kind, StepKind::Until(_)) && !made {
+                // What both refused to make does not come.
+                break;
+            }
             let (left, right) = tokio::join!(ask(&mut self.theirs, step, theirs), ask(&mut self.ours, step, ours));
             let at = || format!("{} {}", step.method, step.target(theirs));
             let (left, right) = (left.with_context(at)?, right.with_context(at)?);
@@ -129,6 +134,7 @@ impl Bench {
                     other => return Ok(other),
                 }
             }
+            made = class(left.reply()) || class(right.reply());
             learn(step.id, left.reply(), theirs);
             learn(step.id, right.reply(), ours);
             if let (Answer::Watch(left), Answer::Watch(right)) = (left, right) {
