@@ -237,17 +237,8 @@ async fn malformed_bodies_are_a_status_and_the_server_lives() {
 #[tokio::test]
 async fn a_definition_is_served_once_its_create_is_answered_and_gone_once_it_is_deleted() {
     let world = World::new().await;
-    let definition = json!({
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true
-            }}}]
-        }
-    });
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    world.create(definitions, definition).await;
+    world.create(definitions, definition("things", "Thing")).await;
     let things = "/apis/example.com/v1/namespaces/default/things";
     let one = Value::Number(Number::parse("1.5").expect("a number"));
     let thing =
@@ -261,6 +252,77 @@ async fn a_definition_is_served_once_its_create_is_answered_and_gone_once_it_is_
     world.delete(&format!("{definitions}/things.example.com")).await;
     world.until(&format!("{definitions}/things.example.com"), |reply| reply.code == 404).await;
     world.until(things, |reply| reply.code == 404).await;
+}
+
+#[tokio::test]
+async fn no_object_is_made_of_a_definition_that_is_going_and_it_goes_with_its_last_object() {
+    let world = World::new().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.create(definitions, definition("things", "Thing")).await;
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let thing = |name: &str, finalizers: Value| {
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": name, "finalizers": finalizers}
+        })
+    };
+    world.create(things, thing("held", json!(["example.com/held"]))).await;
+    world.delete(&format!("{definitions}/things.example.com")).await;
+    let refused = world.send("POST", things, &thing("late", json!([]))).await;
+    assert_eq!((refused.code, refused.text(&["reason"]).as_str()), (403, "Forbidden"), "{}", refused.body);
+    let put = world.send("PUT", &format!("{things}/late"), &thing("late", json!([]))).await;
+    assert_eq!(put.code, 404, "{}", put.body);
+    // What is there can be changed, or its finalizers could never go.
+    let released = world.patch(&format!("{things}/held"), &json!({"metadata": {"finalizers": (Value::Null)}})).await;
+    assert_eq!(released.code, 200, "{}", released.body);
+    world.until(&format!("{definitions}/things.example.com"), |reply| reply.code == 404).await;
+    world.create(definitions, definition("things", "Thing")).await;
+    assert_eq!(names(&world.get(things).await.body), Vec::<String>::new(), "nothing outlived the definition");
+}
+
+#[tokio::test]
+async fn names_that_a_definition_gives_back_go_to_the_one_that_waits_for_them() {
+    let world = World::new().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    // A kind of which no version is served has its names all the same.
+    let text = definition("things", "Thing").to_string().replace("\"served\":true", "\"served\":false");
+    let first = parse(text.as_bytes()).expect("JSON");
+    world.create(definitions, first).await;
+    let waiting = world.create(definitions, definition("others", "Thing")).await;
+    let reasons = waiting.body.at(&["status", "conditions"]).map(ToString::to_string).unwrap_or_default();
+    assert!(reasons.contains("KindConflict") && reasons.contains("NotAccepted"), "{reasons}");
+    assert_eq!(world.get("/apis/example.com/v1/others").await.code, 404);
+    world.delete(&format!("{definitions}/things.example.com")).await;
+    world.until("/apis/example.com/v1/others", |reply| reply.code == 200).await;
+}
+
+#[tokio::test]
+async fn a_page_goes_on_only_where_it_began() {
+    let world = World::new().await;
+    world.tenant("one").await;
+    world.tenant("two").await;
+    let of = |tenant: &str| format!("/clusters/{tenant}{CONFIG_MAPS}");
+    for tenant in ["one", "two"] {
+        for name in ["a", "b", "c"] {
+            world.create(&of(tenant), config_map(name, "")).await;
+        }
+    }
+    let token = world.get(&format!("{}?limit=1", of("one"))).await.text(&["metadata", "continue"]);
+    for (place, code) in [(of("one"), 200), (of("two"), 400), (CONFIG_MAPS.to_owned(), 400)] {
+        assert_eq!(world.get(&format!("{place}?limit=1&continue={token}")).await.code, code, "{place}");
+    }
+}
+
+/// A definition of `PLURAL.example.com` that takes anything.
+fn definition(plural: &str, kind: &str) -> Value {
+    json!({
+        "metadata": {"name": (format!("{plural}.example.com"))},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true
+            }}}]
+        }
+    })
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, go_quote};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::schema::{Interner, Schema, parse_structural};
 use allotment_pki::token_digest;
@@ -45,6 +45,26 @@ impl Strategy for CustomStrategy {
 
     fn takes_new(&self) -> bool {
         !self.terminating
+    }
+
+    /// Finalizers without a domain are taken, but not recommended.
+    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Vec<String> {
+        let old = match operation {
+            Operation::Create => None,
+            Operation::Update { old, .. } => Some(spec::list(spec::map(old, "metadata"), "finalizers")),
+        };
+        let added = spec::texts(spec::map(object, "metadata"), "finalizers").filter(|name| {
+            !name.contains('/') && !old.unwrap_or_default().iter().any(|have| have.as_str() == Some(name))
+        });
+        added
+            .map(|name| {
+                format!(
+                    "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                     with other finalizer writers",
+                    go_quote(name)
+                )
+            })
+            .collect()
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {

@@ -71,6 +71,10 @@ fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
     };
-    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let shown = match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
     format!("{path} accessor error: {shown} is of the type {go_type}, expected {expected}")
 }

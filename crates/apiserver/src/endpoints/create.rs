@@ -105,8 +105,8 @@ async fn admitted<'a>(
     dry_run: bool,
 ) -> Result<Admission<'a>, ApiError> {
     if !row.kind.strategy.takes_new() {
-        let message = format!("{} not allowed while custom resource definition is terminating", cx.info.verb);
-        return Err(ApiError { message, ..ApiError::method_not_allowed() });
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(about(row, name), why));
     }
     let namespace = if row.kind.namespaced { namespace } else { "" };
     if row.kind.namespaced {

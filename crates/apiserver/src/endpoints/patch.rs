@@ -2,6 +2,7 @@
 
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{self, Map, Value};
+use allotment_machinery::object::metadata_str;
 use allotment_machinery::patch::json::{JsonPatch, JsonPatchDecodeError};
 use allotment_machinery::patch::merge;
 
@@ -112,13 +113,21 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
 /// A patch cannot make another kind of an object. What it takes away of the type of a built-in object is
 /// filled in again.
 fn check_unmoved(row: &Row, object: &mut Map) -> Result<(), ApiError> {
-    for (member, own) in [("apiVersion", row.api_version()), ("kind", row.kind.kind.clone())] {
-        let given = object.get(member).and_then(Value::as_str).unwrap_or_default();
-        if given != own && (!given.is_empty() || row.kind.custom) {
-            let why = format!("{member} has to be {own:?} and cannot be changed to {given:?}");
-            return Err(if row.kind.custom { ApiError::bad_request(why) } else { invalid_result(&why) });
+    let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
+    for (member, given, own) in
+        [("kind", &given_kind, row.kind.kind.clone()), ("apiVersion", &given_version, row.api_version())]
+    {
+        if *given == own || (given.is_empty() && !row.kind.custom) {
+            object.insert(member, own);
+        } else if row.kind.custom && !given.is_empty() {
+            let group = given_version.split_once('/').map_or("", |(group, _)| group);
+            let error = FieldError::invalid(&Path::new(member), given, format!("must be {own}"));
+            let name = metadata_str(object, "name").unwrap_or_default();
+            return Err(ApiError::invalid(group, &given_kind, name, &[error]));
+        } else {
+            return Err(invalid_result(&format!("{member} has to be {own:?} and cannot be changed to {given:?}")));
         }
-        object.insert(member, own);
     }
     Ok(())
 }

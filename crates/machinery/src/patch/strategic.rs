@@ -2,7 +2,8 @@
 //! (`k8s.io/apimachinery/pkg/util/strategicpatch`).
 //!
 //! Directives: `$patch: replace|delete` in objects and in elements of lists, `$retainKeys`,
-//! `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. No directive reaches the result.
+//! `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. Only within a new element of a merged list
+//! they reach the result, as Kubernetes has it: a decoder finds fields there that it does not know.
 //! What a type says about its fields comes through [`PatchSchema`]; fields that it does not know are
 //! merged as objects and replaced as lists.
 

@@ -118,7 +118,8 @@ fn merge_elements<S: PatchSchema>(
                 merged[place] = Value::Object(objects(found, element, schema.items())?);
             }
             None => {
-                let Some(element) = clean(Value::Object(element)) else { continue };
+                // Directives within a new element stay what they are: fields that its type does not know.
+                let element = Value::Object(element);
                 places.add(&element, key, merged.len())?;
                 merged.push(element);
             }
@@ -190,7 +191,7 @@ fn arrange(
         }
     }
     named.sort_by_key(|(place, ..)| *place);
-    others.sort_by_key(|(server, _)| *server);
+    sort_as_go(&mut others);
     let mut out = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
     for (_, server, item) in named {
@@ -202,6 +203,33 @@ fn arrange(
     }
     out.extend(others.map(|(_, other)| other));
     Ok(out)
+}
+
+/// Lists up to this length are sorted by insertion in Go.
+const INSERTION_LENGTH: usize = 20;
+
+/// Sorts elements by their places on the server. Those that the server lacks, as there are some beside an
+/// empty `$setElementOrder`, end where Go's insertion sort leaves them: they are less than any element, and
+/// any is less than they are.
+fn sort_as_go(items: &mut [(Option<usize>, Value)]) {
+    let unknown_last = |place: Option<usize>| (place.is_none(), place);
+    if items.len() > INSERTION_LENGTH || items.iter().all(|(place, _)| place.is_some()) {
+        return items.sort_by_key(|(place, _)| unknown_last(*place));
+    }
+    for end in 1..items.len() {
+        let mut at = end;
+        while at > 0 {
+            let is_less = match (items[at].0, items[at - 1].0) {
+                (Some(left), Some(right)) => left < right,
+                _ => true,
+            };
+            if !is_less {
+                break;
+            }
+            items.swap(at, at - 1);
+            at -= 1;
+        }
+    }
 }
 
 /// Where the elements of a list stand, by what tells them apart.

@@ -96,7 +96,11 @@ fn lists_of_objects_are_merged_by_key() {
     let original = r#"{"ports":[{"port":1,"t":1},{"port":2,"t":2}]}"#;
     for (patch, expect) in [
         (r#"[{"port":2,"t":22}]"#, r#"[{"port":1,"t":1},{"port":2,"t":22}]"#),
-        (r#"[{"port":3,"t":null}]"#, r#"[{"port":3},{"port":1,"t":1},{"port":2,"t":2}]"#),
+        (r#"[{"port":3,"t":null}]"#, r#"[{"port":3,"t":null},{"port":1,"t":1},{"port":2,"t":2}]"#),
+        (
+            r#"[{"port":3,"$retainKeys":["port"]}]"#,
+            r#"[{"$retainKeys":["port"],"port":3},{"port":1,"t":1},{"port":2,"t":2}]"#,
+        ),
         (r#"[{"port":2,"t":22},{"port":3}]"#, r#"[{"port":1,"t":1},{"port":2,"t":22},{"port":3}]"#),
         (r#"[{"port":2,"u":1},{"port":1,"u":1}]"#, r#"[{"port":2,"t":2,"u":1},{"port":1,"t":1,"u":1}]"#),
         (r#"[{"port":1,"$patch":"delete"}]"#, r#"[{"port":2,"t":2}]"#),
@@ -105,7 +109,7 @@ fn lists_of_objects_are_merged_by_key() {
         (r#"[{"port":1,"ports":[{"port":5}]}]"#, r#"[{"port":1,"ports":[{"port":5}],"t":1},{"port":2,"t":2}]"#),
         (
             r#"[{"port":3,"ports":[{"port":5,"$patch":"delete"}]}]"#,
-            r#"[{"port":3,"ports":[]},{"port":1,"t":1},{"port":2,"t":2}]"#,
+            r#"[{"port":3,"ports":[{"$patch":"delete","port":5}]},{"port":1,"t":1},{"port":2,"t":2}]"#,
         ),
     ] {
         check(original, &format!(r#"{{"ports":{patch}}}"#), &format!(r#"{{"ports":{expect}}}"#));
@@ -171,6 +175,12 @@ fn element_order_orders_what_is_merged() {
         original,
         r#"{"$setElementOrder/ports":[{"port":2}],"ports":[{"port":1,"$patch":"delete"}]}"#,
         r#"{"ports":[{"port":2}]}"#,
+    );
+    // An empty order names nothing; elements that the server lacks come behind the others.
+    check(
+        original,
+        r#"{"$setElementOrder/ports":[],"ports":[{"port":5},{"port":6}]}"#,
+        r#"{"ports":[{"port":1},{"port":2},{"port":6},{"port":5}]}"#,
     );
     check(original, r#"{"$setElementOrder":[]}"#, "invalid patch format of setElementOrder list");
     check(original, r#"{"$setElementOrder/ports":1}"#, "expected a []interface {}, but received a int64");
