@@ -54,6 +54,9 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Show requests, clusters and access as one tree
     Tree(Tree),
+    /// Look at the store of a data folder, or repair it; nothing may be running on it
+    #[command(subcommand)]
+    Store(Store),
     /// Print the CustomResourceDefinitions
     Crds(Crds),
     /// List the known traits
@@ -194,6 +197,43 @@ pub(crate) struct Tree {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     pub(crate) output: Option<Format>,
+}
+
+/// `allot store`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Store {
+    /// Read everything and say what is there, or in which file and at which byte it is damaged
+    Check(StoreCheck),
+    /// Keep what is right of a damaged store, put the rest aside
+    Repair(StoreRepair),
+}
+
+/// `allot store check`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StoreCheck {
+    /// The data folder [default: that of `allot up`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    pub(crate) output: Option<Format>,
+}
+
+/// `allot store repair`
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Without --yes it says what would be kept and lost, changes nothing and ends with code 1. What is lost is kept in files `damaged-...` beside the store's own."
+)]
+pub(crate) struct StoreRepair {
+    /// The data folder [default: that of `allot up`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The folder was restored from a backup: let revisions jump even if nothing is damaged
+    #[arg(long)]
+    pub(crate) restored: bool,
+    /// Do it
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// `allot crds`

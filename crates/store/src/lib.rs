@@ -23,7 +23,9 @@ mod tests;
 
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::simulated::{Disk, DiskFaults};
-pub use embedded::{Embedded, FileWriter, Files, OpenError, Options, Report, SegmentReport, check};
+pub use embedded::{
+    Embedded, FileWriter, Files, OpenError, Options, Repair, Report, SegmentReport, check, plan_repair, repair,
+};
 pub use history::{EVENT_COST, HistoryLimits};
 
 pub use key::{Key, Resource, Revision, Scope, Tenant};

@@ -142,6 +142,14 @@ impl State {
         self.evict(0);
     }
 
+    /// Goes on from a later revision, of whose history nothing is known. Only while loading.
+    pub(crate) fn jump(&mut self, revision: u64) {
+        self.evict(self.revision);
+        self.revision = revision;
+        self.history = History::new(revision, self.history.limits());
+        self.spaces.values_mut().for_each(|space| space.raise(revision));
+    }
+
     /// Puts an event that is already part of the objects into the history. Only while loading.
     pub(crate) fn recall(&mut self, revision: u64, change: Option<Change>) {
         match &change {

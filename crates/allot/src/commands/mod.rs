@@ -7,13 +7,14 @@ mod demo;
 mod explain;
 mod help;
 mod request;
+mod store;
 mod traits;
 mod tree;
 mod up;
 mod version;
 mod waiting;
 
-use crate::cli::{Cli, Command, Explain};
+use crate::cli::{Cli, Command, Explain, Store};
 use crate::exit::Outcome;
 
 /// Runs the command that was typed.
@@ -27,6 +28,8 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Credential(arguments) => credential::run(target, arguments).await,
         Command::Explain(Explain::Request(arguments)) => explain::run(target, arguments).await,
         Command::Tree(arguments) => tree::run(target, arguments).await,
+        Command::Store(Store::Check(arguments)) => store::check(arguments).await,
+        Command::Store(Store::Repair(arguments)) => store::repair(arguments).await,
         Command::Crds(arguments) => crds::run(arguments),
         Command::Traits(arguments) => traits::run(arguments),
         Command::Version(arguments) => version::run(arguments),

@@ -23,8 +23,8 @@ use allotment_store::{Embedded, OpenError};
 use anyhow::Context as _;
 
 use crate::exit::{Code, Failure};
-pub(crate) use files::write_private;
-use files::{DataFolder, Identity};
+use files::Identity;
+pub(crate) use files::{DataFolder, write_private};
 pub(crate) use outputs::check_place;
 pub(crate) use seams::seams;
 
@@ -189,7 +189,7 @@ fn kubeconfig(url: &str, root_ca_pem: &str, admin: CertificatePair) -> String {
 }
 
 /// What an error of the store means for whoever typed the command.
-fn store_failure(error: OpenError) -> Failure {
+pub(crate) fn store_failure(error: OpenError) -> Failure {
     let code = match &error {
         OpenError::Locked { .. } => Code::FolderInUse,
         OpenError::Foreign { .. } => Code::FolderForeign,

@@ -168,3 +168,56 @@ async fn what_kubeconfigs_depend_on_is_not_made_anew_in_silence() {
         std::fs::write(&path, kept).expect("it can be put back");
     }
 }
+
+/// Damage in the middle of the log stops the start, says where, and can be repaired with what is before it kept.
+#[tokio::test]
+async fn a_damaged_store_is_refused_with_the_place_and_repaired_on_demand() {
+    let folder = Folder::new();
+    let first = Up::start(&folder).await;
+    make_namespace(&client(&folder.kubeconfig()).await, "early").await;
+    let log = folder.data().join("store").join("log-00000000000000000001");
+    let early = folder.data().join("early");
+    std::fs::copy(&log, &early).expect("a copy");
+    make_namespace(&client(&folder.kubeconfig()).await, "late").await;
+    let data = folder.data().display().to_string();
+    let store = |what: &[&str]| {
+        let output = run(&folder, &[&["store"], what, &["--data-dir", &data]].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(store(&["check"]).0, Some(10), "it is in use");
+    first.interrupt().await;
+    let (code, says, _) = store(&["check"]);
+    assert_eq!(code, Some(0));
+    assert!(says.starts_with("the store is right: revision "), "{says}");
+    assert_eq!(store(&["repair", "--yes"]).1, "the store is right; there is nothing to repair\n");
+
+    // The frame behind what was there before the second namespace.
+    let used = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).expect("not empty") + 1;
+    let at = used(&std::fs::read(&early).expect("reads")) + 40;
+    std::fs::remove_file(early).expect("goes");
+    let mut bytes = std::fs::read(&log).expect("reads");
+    assert!(at + 100 < bytes.len(), "something was written behind it");
+    bytes[at] ^= 0xff;
+    std::fs::write(&log, &bytes).expect("writes");
+    let before = content(&folder.data());
+    let (code, says) = up(&folder, &folder.data(), "127.0.0.1:0");
+    assert_eq!((code, says.lines().count()), (Some(14), 1), "{says}");
+    assert!(says.contains("log-00000000000000000001 is damaged at byte "), "{says}");
+    let (code, _, says) = store(&["check"]);
+    assert_eq!(code, Some(14), "{says}");
+    let (code, plan, says) = store(&["repair"]);
+    assert_eq!(code, Some(1), "{says}");
+    assert!(plan.contains("to lose:") && plan.contains("to keep:") && plan.contains("damaged-log-"), "{plan}");
+    assert_eq!(content(&folder.data()), before, "nothing was touched");
+    let (code, done, says) = store(&["repair", "--yes"]);
+    assert_eq!(code, Some(0), "{says}");
+    assert!(done.contains("kept:"), "{done}");
+    assert_eq!(std::fs::read(log.with_file_name("damaged-log-00000000000000000001")).expect("is aside"), bytes);
+    let _second = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let namespaces = Api::<Namespace>::all(admin).list(&ListParams::default()).await.expect("it serves again");
+    assert!(namespaces.items.iter().any(|namespace| namespace.name_any() == "early"), "what was before is there");
+    let version = namespaces.metadata.resource_version.and_then(|version| version.parse::<u64>().ok());
+    assert!(version.is_some_and(|version| version > 1_000_000_000), "{version:?}");
+}

@@ -51,6 +51,11 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// The revision of the last of its records.
+    pub(super) fn last(&self) -> u64 {
+        self.first + u64::from(self.records.saturating_sub(1))
+    }
+
     fn parse(bytes: &[u8]) -> Option<Header> {
         let (magic, rest) = bytes.get(..HEADER)?.split_first_chunk::<4>()?;
         let (crc, rest) = rest.split_first_chunk::<4>()?;
@@ -72,6 +77,22 @@ fn is_frame(bytes: &[u8]) -> bool {
     Header::parse(bytes)
         .and_then(|header| Some((header, bytes.get(8..HEADER + header.length)?)))
         .is_some_and(|(header, covered)| crc32c::crc32c(covered) == header.crc)
+}
+
+/// The headers of all right frames anywhere in `bytes`.
+pub(super) fn frames_in(bytes: &[u8]) -> Vec<Header> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        match Header::parse(rest).filter(|_| is_frame(rest)) {
+            Some(header) => {
+                at += HEADER + header.length;
+                found.push(header);
+            }
+            None => at += 1,
+        }
+    }
+    found
 }
 
 /// Reads the frames of one file in order.

@@ -10,6 +10,7 @@ mod folder;
 mod frame;
 mod record;
 mod recover;
+mod repair;
 #[cfg(any(test, feature = "conformance"))]
 pub(crate) mod simulated;
 mod snapshot;
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 pub use files::{FileWriter, Files};
+pub use repair::Repair;
 
 use crate::cursor::Cursor;
 use crate::history::HistoryLimits;
@@ -38,7 +40,7 @@ use writer::{Command, Writer};
 const FORMAT: &str = "FORMAT";
 const FORMAT_TMP: &str = "FORMAT.tmp";
 const FORMAT_PREFIX: &str = "allotment-store ";
-const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 1;
 const LOCK: &str = "lock";
 const SNAPSHOT_TMP: &str = "snapshot.tmp";
 
@@ -105,7 +107,9 @@ pub enum OpenError {
         path: String,
     },
     /// A file is broken elsewhere than at the end of the log, where a power cut may break it.
-    #[error("{file} is damaged at byte {offset}: {reason}; restore the folder from a backup")]
+    #[error(
+        "{file} is damaged at byte {offset}: {reason}; restore the folder from a backup, or see what `allot store repair` can keep"
+    )]
     Damaged {
         /// The file.
         file: String,
@@ -194,11 +198,7 @@ impl Report {
 /// # Errors
 /// As [`Embedded::open`]; it must not be in use.
 pub async fn check(dir: &Path) -> Result<Report, OpenError> {
-    if !dir.is_dir() {
-        let source = io::Error::from(io::ErrorKind::NotFound);
-        return Err(OpenError::Io { action: "read", path: dir.display().to_string(), source });
-    }
-    let files: Arc<dyn Files> = Arc::new(folder::Folder::open(dir)?);
+    let files = existing(dir)?;
     let checked = files.clone();
     run_apart(&files, async move {
         if !recover::recognise(&*checked).await? {
@@ -208,6 +208,42 @@ pub async fn check(dir: &Path) -> Result<Report, OpenError> {
         Ok(recover::load(&*checked, HistoryLimits::default()).await?.report)
     })
     .await
+}
+
+/// Says what [`repair`] would do to the store in the folder `dir`, without changing it.
+///
+/// # Errors
+/// As [`Embedded::open`]; a snapshot that is damaged cannot be repaired.
+pub async fn plan_repair(dir: &Path, restored: bool) -> Result<Repair, OpenError> {
+    let files = existing(dir)?;
+    let planned = files.clone();
+    run_apart(&files, async move {
+        lock(&*planned).await?;
+        repair::plan(&planned, restored).await
+    })
+    .await
+}
+
+/// Repairs the store in the folder `dir`: the log is cut where it stops being right, what is behind that is put
+/// aside in files that nothing reads, and the revision jumps, so that clients see that they have missed
+/// something. `restored`: also where nothing is damaged, since the folder comes from a backup and clients may
+/// have seen what came after that. Does nothing if there is nothing to do.
+///
+/// # Errors
+/// As [`plan_repair`].
+pub async fn repair(dir: &Path, restored: bool) -> Result<Repair, OpenError> {
+    let files = existing(dir)?;
+    let repaired = files.clone();
+    run_apart(&files, async move { repair::apply(&repaired, restored).await }).await
+}
+
+/// The folder `dir`, which is there and holds a store.
+fn existing(dir: &Path) -> Result<Arc<dyn Files>, OpenError> {
+    if !dir.is_dir() {
+        let source = io::Error::from(io::ErrorKind::NotFound);
+        return Err(OpenError::Io { action: "read", path: dir.display().to_string(), source });
+    }
+    Ok(Arc::new(folder::Folder::open(dir)?))
 }
 
 async fn lock(files: &dyn Files) -> Result<(), OpenError> {

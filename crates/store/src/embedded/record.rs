@@ -16,6 +16,8 @@ pub(super) const TEMPLATE: u8 = 3;
 pub(super) const INSTANTIATE: u8 = 4;
 /// A tenant is gone.
 pub(super) const DROP: u8 = 5;
+/// The revision goes on elsewhere, and nothing of the history before is known any more.
+pub(super) const JUMP: u8 = 6;
 /// In snapshots: its revision and how far its history reaches.
 pub(super) const HEAD: u8 = 16;
 /// In snapshots: an entry that others refer to by its number.

@@ -63,8 +63,30 @@ pub(super) async fn recognise(files: &dyn Files) -> Result<bool, OpenError> {
     }
 }
 
+/// Where the log stops being right.
+#[derive(Debug)]
+pub(super) struct Damage {
+    /// File, offset and reason.
+    pub(super) what: String,
+    /// The segments that are not right, from which byte on, in order.
+    pub(super) lost: Vec<(String, u64)>,
+    error: OpenError,
+}
+
 /// Reads everything.
 pub(super) async fn load(files: &dyn Files, limits: HistoryLimits) -> Result<Recovered, OpenError> {
+    match load_what_is_right(files, limits).await? {
+        (recovered, None) => Ok(recovered),
+        (_, Some(damage)) => Err(damage.error),
+    }
+}
+
+/// Reads the snapshot, and the log as far as it is right. Where that ends early, what was read is what a repair
+/// keeps.
+pub(super) async fn load_what_is_right(
+    files: &dyn Files,
+    limits: HistoryLimits,
+) -> Result<(Recovered, Option<Damage>), OpenError> {
     let names = files.names().await.map_err(io(files, "list", ""))?;
     let mut snapshots: Vec<_> = names.iter().filter_map(|name| Some((snapshot_revision(name)?, name))).collect();
     let mut segments: Vec<_> = names.iter().filter_map(|name| Some((log_revision(name)?, name.clone()))).collect();
@@ -90,20 +112,43 @@ pub(super) async fn load(files: &dyn Files, limits: HistoryLimits) -> Result<Rec
         }
         obsolete.extend(segments.pop().map(|(_, name)| name));
     }
+    let mut damage = None;
+    let (mut log, mut log_len) = (log_name(state.revision + 1), 0);
     if segments.is_empty() {
-        let file = files.path(&log_name(state.revision + 1));
-        return Err(OpenError::Damaged { file, offset: 0, reason: "the file is missing".to_owned() });
+        let (file, reason) = (files.path(&log), "the file is missing".to_owned());
+        damage = Some(Damage::new(OpenError::Damaged { file, offset: 0, reason }, Vec::new()));
     }
-    let last = segments.len() - 1;
-    let mut log_len = 0;
+    let last = segments.len().saturating_sub(1);
     for (index, (first, name)) in segments.iter().enumerate() {
-        let segment = load_segment(files, name, *first, &mut state, index == last).await?;
-        log_len = segment.bytes;
-        report.segments.push(segment);
+        match load_segment(files, name, *first, &mut state, index == last).await {
+            Ok(segment) => {
+                (log, log_len) = (name.clone(), segment.bytes);
+                report.segments.push(segment);
+            }
+            Err(OpenError::Damaged { file, offset, reason }) => {
+                if offset >= HEADER as u64 {
+                    (log, log_len) = (name.clone(), offset);
+                }
+                let later = segments[index + 1..].iter().map(|(_, name)| (name.clone(), 0));
+                let lost = [(name.clone(), offset)].into_iter().chain(later).collect();
+                damage = Some(Damage::new(OpenError::Damaged { file, offset, reason }, lost));
+                break;
+            }
+            Err(error) => return Err(error),
+        }
     }
-    let log = segments.pop().map(|(_, name)| name).unwrap_or_default();
     report.describe(&state);
-    Ok(Recovered { state, log, log_len, snapshot_len, obsolete, report })
+    Ok((Recovered { state, log, log_len, snapshot_len, obsolete, report }, damage))
+}
+
+impl Damage {
+    fn new(error: OpenError, lost: Vec<(String, u64)>) -> Self {
+        let what = match &error {
+            OpenError::Damaged { file, offset, reason } => format!("{file} at byte {offset}: {reason}"),
+            other => other.to_string(),
+        };
+        Damage { what, lost, error }
+    }
 }
 
 async fn load_snapshot(
@@ -182,6 +227,12 @@ fn replay(state: &mut State, mut input: Input<'_>, records: u32) -> Option<()> {
         if kind == TEMPLATE {
             let seed = Arc::new(input.template()?);
             state.seeds.insert(seed.id.clone(), seed);
+            continue;
+        }
+        if kind == JUMP {
+            let target = input.number()?;
+            state.jump(Some(target).filter(|target| *target > state.revision)?);
+            left -= 1;
             continue;
         }
         let change = change(state, kind, &mut input)?;

@@ -81,7 +81,7 @@ async fn make(files: &dyn Files) -> std::io::Result<()> {
 }
 
 /// Makes a durable segment without records.
-async fn begin_log(files: &dyn Files, first: u64) -> std::io::Result<Box<dyn FileWriter>> {
+pub(super) async fn begin_log(files: &dyn Files, first: u64) -> std::io::Result<Box<dyn FileWriter>> {
     let mut log = files.create(&log_name(first)).await?;
     log.write(&no_records(first)).await?;
     log.sync().await?;

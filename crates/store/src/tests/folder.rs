@@ -143,9 +143,22 @@ async fn a_process_that_is_killed_under_load_has_lost_nothing_that_it_acknowledg
     if let Some(folder) = std::env::var_os(CHILD) {
         return write_until_killed(Path::new(&folder)).await;
     }
+    kill(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long; part of the soak"]
+async fn a_process_that_is_killed_a_thousand_times_has_lost_nothing_that_it_acknowledged() {
+    for _ in 0..100 {
+        kill(10).await;
+    }
+}
+
+/// Kills the process that writes into a folder, again and again.
+async fn kill(rounds: usize) {
     let scratch = Scratch::new("killed");
     let mut acknowledged = 0;
-    for round in 0..3 {
+    for round in 0..rounds {
         let mut child = std::process::Command::new(std::env::current_exe().expect("knows itself"))
             .args(["--exact", "--nocapture"])
             .arg("tests::folder::a_process_that_is_killed_under_load_has_lost_nothing_that_it_acknowledged")

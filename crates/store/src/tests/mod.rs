@@ -4,3 +4,4 @@ mod durability;
 mod folder;
 mod model;
 mod suite;
+mod versions;

@@ -1,0 +1,270 @@
+//! Repairing a folder whose log is damaged, or that was restored from a backup: what is right is kept, what is
+//! not is put aside, and the revision jumps, so that nobody takes what comes for what was lost.
+//!
+//! A damaged snapshot is beyond repair: what it stood for is nowhere else.
+
+use std::io;
+use std::sync::Arc;
+
+use super::files::Files;
+use super::frame::{self, Header};
+use super::record::{JUMP, put_number};
+use super::recover::{self, Damage, Recovered};
+use super::writer::begin_log;
+use super::{FORMAT, OpenError, lock};
+use crate::history::HistoryLimits;
+
+/// How far the revision jumps beyond everything that can have been seen: a folder loses fewer writes than that,
+/// and a revision has room for billions of such jumps.
+const JUMP_BY: u64 = 1_000_000_000;
+
+/// What files put aside begin with. Nothing reads them any more.
+const ASIDE: &str = "damaged-";
+
+/// Copied at once.
+const COPY: usize = 1 << 20;
+
+/// What a repair does, or would do.
+#[derive(Clone, Debug, Default)]
+pub struct Repair {
+    /// Where the log is damaged: file, offset and what is wrong; absent if it is not.
+    pub damage: Option<String>,
+    /// The newest revision that is kept.
+    pub revision: u64,
+    /// How many objects are kept, of all tenants.
+    pub objects: u64,
+    /// Writes behind the damage that can still be read. They are lost; there may be more.
+    pub lost_writes: u64,
+    /// Bytes behind the damage. They are lost.
+    pub lost_bytes: u64,
+    /// The files that keep what is lost.
+    pub aside: Vec<String>,
+    /// The revision from which the store goes on, if it jumps.
+    pub jumps_to: Option<u64>,
+}
+
+/// Looks at a folder and says what a repair of it would do.
+pub(super) async fn plan(files: &Arc<dyn Files>, restored: bool) -> Result<Repair, OpenError> {
+    Ok(survey(&**files, restored).await?.0)
+}
+
+/// Repairs a folder. Done again after a crash, it goes on.
+pub(super) async fn apply(files: &Arc<dyn Files>, restored: bool) -> Result<Repair, OpenError> {
+    lock(&**files).await?;
+    let (repair, recovered, damage) = survey(&**files, restored).await?;
+    let Some(target) = repair.jumps_to else { return Ok(repair) };
+    let done = put_aside_and_jump(&**files, &recovered, damage.as_ref(), target).await;
+    done.map_err(|source| OpenError::Io { action: "repair", path: files.path(""), source })?;
+    Ok(repair)
+}
+
+async fn survey(files: &dyn Files, restored: bool) -> Result<(Repair, Recovered, Option<Damage>), OpenError> {
+    if !recover::recognise(files).await? {
+        return Err(OpenError::Format { path: files.path(FORMAT) });
+    }
+    let (recovered, damage) = recover::load_what_is_right(files, HistoryLimits::default()).await?;
+    let report = &recovered.report;
+    let mut repair = Repair { revision: report.revision, objects: report.objects, ..Repair::default() };
+    let mut newest = report.revision;
+    if let Some(damage) = &damage {
+        repair.damage = Some(damage.what.clone());
+        for (name, offset) in &damage.lost {
+            let read = async {
+                let len = files.len(name).await?;
+                files.read(name, *offset, len.saturating_sub(*offset) as usize).await
+            };
+            let bytes =
+                read.await.map_err(|source| OpenError::Io { action: "read", path: files.path(name), source })?;
+            let found = frame::frames_in(&bytes);
+            repair.lost_bytes += bytes.len() as u64;
+            repair.lost_writes += found.iter().map(|header| u64::from(header.records)).sum::<u64>();
+            newest = found.iter().map(Header::last).fold(newest, u64::max);
+            repair.aside.push(files.path(&format!("{ASIDE}{name}")));
+        }
+    }
+    repair.jumps_to = (restored || damage.is_some()).then(|| newest + JUMP_BY);
+    Ok((repair, recovered, damage))
+}
+
+/// First the lost is copied, then it is cut off, from the end on: a crash in between leaves a damage that is
+/// repaired in the same way.
+async fn put_aside_and_jump(
+    files: &dyn Files,
+    recovered: &Recovered,
+    damage: Option<&Damage>,
+    target: u64,
+) -> io::Result<()> {
+    let lost = damage.map_or(&[][..], |damage| &damage.lost);
+    for (name, _) in lost {
+        copy(files, name, &format!("{ASIDE}{name}")).await?;
+    }
+    files.sync_folder().await?;
+    for (name, offset) in lost.iter().rev() {
+        if *name != recovered.log || *offset == 0 {
+            files.remove(name).await?;
+        }
+    }
+    files.sync_folder().await?;
+    // The segment that goes on may be lost as a whole.
+    let known = files.names().await?.contains(&recovered.log);
+    let mut log = match known {
+        true => files.append(&recovered.log, recovered.log_len).await?,
+        false => begin_log(files, recovered.report.revision + 1).await?,
+    };
+    if known {
+        log.truncate(recovered.log_len).await?;
+    }
+    let mut jump = frame::begin();
+    jump.push(JUMP);
+    put_number(&mut jump, target);
+    frame::seal(&mut jump, recovered.report.revision + 1, 1);
+    log.write(&jump).await?;
+    log.sync().await
+}
+
+async fn copy(files: &dyn Files, from: &str, to: &str) -> io::Result<()> {
+    let mut copy = files.create(to).await?;
+    let mut offset = 0;
+    loop {
+        let bytes = files.read(from, offset, COPY).await?;
+        if bytes.is_empty() {
+            return copy.sync().await;
+        }
+        copy.write(&bytes).await?;
+        offset += bytes.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{begin, body, key};
+    use crate::embedded::simulated::{Disk, DiskFaults};
+    use crate::{Embedded, Expect, Options, Revision, Store, StoreError, WatchScope, Write};
+
+    async fn open(disk: &Disk) -> Result<Embedded, OpenError> {
+        Embedded::open_on(Arc::new(disk.clone()), Options::default()).await
+    }
+
+    /// A disk with a snapshot and a segment of several writes; the segment, and where its frames begin.
+    async fn worn() -> (Disk, String, Vec<usize>) {
+        let disk = Disk::default();
+        let small = Options { snapshot_after_bytes: 400, ..Options::default() };
+        let store = Embedded::open_on(Arc::new(disk.clone()), small).await.expect("opens");
+        begin(&store, "t").await;
+        for name in 0..5 {
+            put(&store, &format!("{name:02}")).await;
+        }
+        store.close().await;
+        let store = open(&disk).await.expect("opens");
+        for name in 5..12 {
+            put(&store, &format!("{name:02}")).await;
+        }
+        store.close().await;
+        let segment = store_segment(&disk).await;
+        let bytes = disk.bytes(&segment).expect("is there");
+        let mut begins = vec![0];
+        while begins[begins.len() - 1] < bytes.len() {
+            let at = begins[begins.len() - 1];
+            let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes"));
+            begins.push(at + frame::HEADER + length as usize);
+        }
+        begins.pop();
+        (disk, segment, begins)
+    }
+
+    async fn store_segment(disk: &Disk) -> String {
+        let names = disk.names().await.expect("lists");
+        names.into_iter().filter(|name| name.starts_with("log-")).max().expect("a log")
+    }
+
+    async fn put(store: &Embedded, name: &str) -> Revision {
+        let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
+        store.commit(write).await.expect("creates").revision
+    }
+
+    fn files(disk: &Disk) -> Arc<dyn Files> {
+        Arc::new(disk.clone())
+    }
+
+    fn broken(disk: &Disk, segment: &str, at: usize) -> (Disk, Vec<u8>) {
+        let broken = disk.after_exit();
+        let mut bytes = disk.bytes(segment).expect("is there");
+        bytes[at + 20] ^= 0x55;
+        broken.set_bytes(segment, bytes.clone());
+        (broken, bytes)
+    }
+
+    #[tokio::test]
+    async fn what_is_right_is_kept_the_rest_put_aside_and_the_revision_jumps() {
+        let (disk, segment, begins) = worn().await;
+        let whole = open(&disk.after_exit()).await.expect("opens").report().clone();
+        assert!(begins.len() > 4 && whole.snapshot.is_some(), "there is something to break: {begins:?}");
+        for (index, at) in begins[..begins.len() - 1].iter().enumerate() {
+            let (broken, bytes) = broken(&disk, &segment, *at);
+            assert!(matches!(open(&broken).await, Err(OpenError::Damaged { .. })));
+            let planned = plan(&files(&broken), false).await.expect("can be repaired");
+            assert_eq!(broken.bytes(&segment).expect("is there"), bytes, "a plan changes nothing");
+            let repair = apply(&files(&broken), false).await.expect("repairs");
+            assert_eq!(format!("{repair:?}"), format!("{planned:?}"), "it does what it said");
+            // The frame that is broken holds a write nobody can count; that of the segment's head holds none.
+            let kept = repair.objects as usize;
+            assert_eq!(repair.lost_writes as usize + kept + usize::from(index > 0), 12, "frame {index}");
+            assert_eq!(repair.lost_bytes as usize, bytes.len() - at);
+            assert_eq!(broken.bytes(&format!("damaged-{segment}")).expect("is put aside"), bytes);
+
+            let store = open(&broken).await.expect("opens");
+            assert_eq!(store.report().objects, repair.objects);
+            let target = Revision(repair.jumps_to.expect("something is lost"));
+            assert!(target.0 > whole.revision + JUMP_BY / 2);
+            assert_eq!(store.revision().await.expect("answers"), target);
+            let stale = store.watch(WatchScope::All, Revision(whole.revision)).await;
+            assert!(matches!(stale, Err(StoreError::Compacted { .. })), "{stale:?}");
+            assert_eq!(put(&store, "after").await, Revision(target.0 + 1));
+            store.close().await;
+            assert_eq!(open(&broken).await.expect("opens").report().objects, repair.objects + 1);
+            let again = apply(&files(&broken), false).await.expect("has nothing to do");
+            assert_eq!((again.damage, again.jumps_to), (None, None));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_power_cut_in_a_repair_leaves_what_can_be_repaired() {
+        let (disk, segment, begins) = worn().await;
+        let (broken, bytes) = broken(&disk, &segment, begins[2]);
+        let whole = broken.after_exit();
+        apply(&files(&whole), false).await.expect("repairs");
+        for cut in 1..=whole.operations() {
+            for seed in 0..4 {
+                let disk = broken.after_exit();
+                disk.set_faults(DiskFaults { cut_at: Some(cut), ..DiskFaults::default() });
+                drop(apply(&files(&disk), false).await);
+                let found = disk.after_power_cut(cut * 7 + seed);
+                let repair = apply(&files(&found), false).await.expect("goes on");
+                let store = open(&found).await.expect("opens");
+                assert_eq!(store.report().objects, repair.objects, "cut at {cut}");
+                let kept = found.bytes(&format!("damaged-{segment}")).expect("is put aside");
+                assert_eq!(kept, bytes, "cut at {cut}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_segment_is_begun_anew_and_a_restored_folder_only_jumps() {
+        let (disk, segment, _) = worn().await;
+        let gone = disk.after_exit();
+        Files::remove(&gone, &segment).await.expect("removes");
+        let repair = apply(&files(&gone), false).await.expect("repairs");
+        assert!(repair.damage.is_some_and(|damage| damage.ends_with("the file is missing")));
+        assert_eq!(open(&gone).await.expect("opens").report().objects, repair.objects);
+
+        let restored = disk.after_exit();
+        let repair = apply(&files(&restored), true).await.expect("jumps");
+        assert_eq!((repair.damage, repair.aside.len(), repair.objects), (None, 0, 12));
+        let store = open(&restored).await.expect("opens");
+        assert_eq!(store.revision().await.expect("answers").0, repair.jumps_to.expect("jumps"));
+        assert_eq!(store.report().objects, 12);
+        let foreign = plan(&files(&Disk::default()), false).await;
+        assert!(matches!(foreign, Err(OpenError::Format { .. })), "{foreign:?}");
+    }
+}
