@@ -3,7 +3,7 @@
 use allotment_api::names;
 use serde_json::Value;
 
-use crate::review::{Denial, Operation, Request};
+use crate::review::{Denial, Request};
 
 /// Fields of a Cluster's spec that the platform writes.
 const CLUSTER_FIELDS: [&str; 4] = ["tenants", "deletionPolicy", "idleGrace", "ceilings"];
@@ -42,10 +42,27 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
         let list = object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
         list.filter(|name| name.starts_with(names::PLATFORM_PREFIX)).map(str::to_owned).collect()
     };
-    if request.operation == Operation::Update && finalizers(new) != finalizers(old) {
+    if finalizers(new) != finalizers(old) {
         return forbidden(format!("metadata.finalizers of {}", names::GROUP));
     }
     Ok(())
+}
+
+/// Whoever takes away what belongs to something that is gone, where the platform stands beside
+/// kube-controller-manager; the embedded server's own are of group `system:masters`.
+const CLEANERS: [&str; 2] = [
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+];
+
+/// Refuses to delete what only the platform takes away: a Grant goes with its request.
+pub(crate) fn check_deletion(request: &Request<'_>) -> Result<(), Denial> {
+    let cleaner = CLEANERS.contains(&request.caller.username.as_str());
+    if request.kind != "ClusterRequestGrant" || cleaner {
+        return Ok(());
+    }
+    let why = "a ClusterRequestGrant goes with its request; delete the ClusterRequest of the same name";
+    Err(Denial::Forbidden(why.to_owned()))
 }
 
 /// Whether the platform made a Cluster, or placed a request on one that was written by hand.

@@ -87,10 +87,13 @@ pub enum Denial {
 /// Stamps a write before the API server judges its fields by their schema: the object to store instead,
 /// where it has to be changed. Refuses what the caller may not write.
 pub fn stamp(config: &Config, request: &Request<'_>) -> Result<Option<Value>, Denial> {
+    let platform = config.is_platform(request.caller);
+    if !platform && request.group == names::GROUP && request.operation == Operation::Delete {
+        ownership::check_deletion(request)?;
+    }
     if !is_ours(request) {
         return Ok(None);
     }
-    let platform = config.is_platform(request.caller);
     if !platform {
         ownership::check(request)?;
     }

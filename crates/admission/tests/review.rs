@@ -334,7 +334,7 @@ fn the_creator_is_stamped_whatever_was_sent_and_stays() {
 #[test]
 fn what_is_the_platforms_is_written_by_the_platform_only() {
     let with = |patch: Value| {
-        let mut object = json!({"metadata": {"name": "x", "namespace": "ns", "annotations": {}}, "spec": {
+        let mut object = json!({"metadata": {"name": "x", "namespace": "ns", "annotations": {}, "finalizers": []}, "spec": {
             "clusterProviderRef": {"name": "p", "profile": "q"}, "purposes": ["w"]}});
         for (place, value) in patch.as_object().expect("places") {
             *object.pointer_mut(place).expect(place) = value.clone();
@@ -350,6 +350,8 @@ fn what_is_the_platforms_is_written_by_the_platform_only() {
         ("Cluster", "", with(json!({"/metadata/annotations": {"cluster.openmcp.cloud/draining": "x"}})), false),
         ("Cluster", "", with(json!({"/metadata/annotations": {"cluster.openmcp.cloud/force-delete": "true"}})), true),
         ("Cluster", "", with(json!({"/metadata/annotations": {"mine": "x"}})), true),
+        ("Cluster", "", with(json!({"/metadata/finalizers": ["cluster.openmcp.cloud/cluster"]})), false),
+        ("Cluster", "", with(json!({"/metadata/finalizers": ["mine.example/hold"]})), true),
         ("Cluster", "status", with(json!({})), false),
         ("ClusterRequestGrant", "", with(json!({})), false),
     ];
@@ -422,6 +424,34 @@ fn where_a_cluster_stands_is_not_changed_by_others_once_the_platform_relies_on_i
         let expect = (field == "clusterProviderRef")
             .then(|| vec!["spec.clusterProviderRef: Forbidden: never changes; make another Cluster".to_owned()]);
         assert_eq!(refused, expect, "{field}");
+    }
+}
+
+#[test]
+fn a_grant_is_deleted_by_the_platform_and_by_what_cleans_up_only() {
+    for (by, kind, expect) in [
+        ("alice", "ClusterRequestGrant", false),
+        ("allotment", "ClusterRequestGrant", true),
+        ("system:serviceaccount:kube-system:generic-garbage-collector", "ClusterRequestGrant", true),
+        ("system:serviceaccount:kube-system:namespace-controller", "ClusterRequestGrant", true),
+        ("system:serviceaccount:team:namespace-controller", "ClusterRequestGrant", false),
+        ("alice", "ClusterRequest", true),
+        ("alice", "Cluster", true),
+    ] {
+        let request = Request {
+            operation: Operation::Delete,
+            group: "cluster.openmcp.cloud",
+            kind,
+            subresource: "",
+            namespace: "ns",
+            name: "x",
+            object: &Value::Null,
+            old_object: &json!({"metadata": {"name": "x", "namespace": "ns"}}),
+            caller: &caller(by),
+            dry_run: false,
+        };
+        let result = review(&config(), None, &request);
+        assert_eq!(result.is_ok(), expect, "{by} deletes a {kind}: {result:?}");
     }
 }
 
