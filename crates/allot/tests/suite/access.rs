@@ -186,3 +186,41 @@ fn a_server_that_is_not_there_is_told_in_one_line_with_its_address() {
         assert!(text.contains("allot up"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn an_identity_that_is_deleted_inside_its_cluster_comes_back_with_another_token() {
+    let folder = Folder::new();
+    let up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let (access, first) = granted(&admin, "n").await;
+    let uid = access.get("a").await.expect("it is there").metadata.uid.expect("a UID");
+    create(
+        &access,
+        json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest",
+        "metadata": {"name": "janitor"}, "spec": {"requestRef": {"name": "r"}, "permissions": [
+            {"namespace": "allot-access", "rules": [{"apiGroups": [""], "resources": ["serviceaccounts"],
+                "verbs": ["delete"]}]}]}}),
+    )
+    .await;
+    let janitor = until(&access, "janitor", is_granted).await;
+    let secrets = Api::<Secret>::namespaced(admin.clone(), "n");
+    let kubeconfig =
+        |secret: Secret| String::from_utf8(secret.data.expect("data")["kubeconfig"].0.clone()).expect("text");
+    let name = janitor.status.and_then(|status| status.access).expect("access").secret_ref.name;
+    let inside = client_of(&kubeconfig(secrets.get(&name).await.expect("the Secret"))).await;
+    let accounts = Api::<k8s_openapi::api::core::v1::ServiceAccount>::namespaced(inside, "allot-access");
+    accounts.delete(&format!("access-{uid}"), &DeleteParams::default()).await.expect("it was asked for");
+    let list = ListParams::default();
+    assert_eq!(code(Api::<Namespace>::all(client_of(&first).await).list(&list).await), 401);
+
+    // A process looks when it starts, and then every ten minutes.
+    up.kill();
+    let _up = Up::start(&folder).await;
+    let secrets = Api::<Secret>::namespaced(client(&folder.kubeconfig()).await, "n");
+    let old = first.clone();
+    let secret = until(&secrets, "a-kubeconfig", move |secret: &Secret| {
+        secret.data.as_ref().is_some_and(|data| data["kubeconfig"].0 != old.as_bytes())
+    })
+    .await;
+    assert_eq!(code(Api::<Namespace>::all(client_of(&kubeconfig(secret)).await).list(&list).await), 200);
+}

@@ -1,6 +1,7 @@
 //! The command as users run it: `allot up` as a process, clients over TLS.
 
 mod access;
+mod credentials;
 mod deletion;
 mod folder;
 mod harness;

@@ -16,7 +16,8 @@ const PAGE: u32 = 500;
 pub(super) async fn free(cluster: &Client, prefixes: BTreeSet<String>) -> Result<BTreeSet<String>, kube::Error> {
     let mut free = prefixes;
     let discovery = Discovery::new(cluster.clone()).run_aggregated().await?;
-    let resources = discovery.groups().flat_map(|group| group.recommended_resources());
+    // Every kind once, whichever of its versions are served: a group may have kinds that its newest lacks.
+    let resources = discovery.groups().flat_map(|group| group.resources_by_stability());
     for (resource, capabilities) in resources {
         if capabilities.scope != Scope::Cluster || !capabilities.supports_operation(verbs::LIST) {
             continue;
