@@ -10,7 +10,7 @@ export HELM_CACHE_HOME=$PWD/helm/cache HELM_CONFIG_HOME=$PWD/helm/config HELM_DA
 
 # Helm 4 applies on the server unless it is told not to, which helm 3 cannot be.
 apply=()
-[[ $("$HELM" version --short) == v3.* ]] || apply=(--server-side="${SERVER_SIDE:-false}")
+[[ $("$HELM" version --short) == v3.* ]] || apply=(--server-side="${SERVER_SIDE:-true}")
 
 says 'created' "$KUBECTL" create namespace other
 is '' h list -q

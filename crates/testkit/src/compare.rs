@@ -198,6 +198,8 @@ impl Comparison<'_> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let class = match key {
             "resourceVersion" if digits(theirs) && digits(ours) && theirs != "0" => Class::Version,
+            // Ages, in tables.
+            "cells" if is_age(theirs) && is_age(ours) => return,
             // Each server hashes what it likes.
             "storageVersionHash" if !theirs.is_empty() && !ours.is_empty() => return,
             "uid" if is_uuid(theirs) && is_uuid(ours) => Class::Uid,
@@ -305,6 +307,11 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 
 fn is_uuid(text: &str) -> bool {
     matches!(tokens(text).as_slice(), [Token::Text(""), Token::Uid(_), Token::Text("")])
+}
+
+/// A short span of time, as tables show it.
+fn is_age(text: &str) -> bool {
+    text.strip_suffix('s').is_some_and(|seconds| !seconds.is_empty() && seconds.bytes().all(|c| c.is_ascii_digit()))
 }
 
 fn is_address(text: &str) -> bool {

@@ -188,8 +188,15 @@ fn deprecation_warning(definition: &Map, version: VersionSpec<'_>) -> Option<Str
     let given = version.0.get("deprecationWarning").and_then(Value::as_str);
     Some(given.map_or_else(
         || {
-            let kind = spec::text(spec::names(definition), "kind");
-            format!("{}/{} {kind} is deprecated", spec::group(definition), version.name())
+            let (kind, group) = (spec::text(spec::names(definition), "kind"), spec::group(definition));
+            let instead = |other: &VersionSpec<'_>| other.flag("served") && !other.flag("deprecated");
+            let newest = spec::versions(definition)
+                .filter(instead)
+                .map(VersionSpec::name)
+                .filter(|other| compare_versions(other, version.name()) == Ordering::Less)
+                .min_by(|left, right| compare_versions(left, right));
+            let instead = newest.map(|name| format!("; use {group}/{name} {kind}")).unwrap_or_default();
+            format!("{group}/{} {kind} is deprecated{instead}", version.name())
         },
         str::to_owned,
     ))
