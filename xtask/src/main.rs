@@ -7,6 +7,7 @@ mod generate;
 mod golden;
 mod house;
 mod live;
+mod openapi;
 mod run;
 mod server;
 mod verify;
@@ -61,6 +62,8 @@ enum Task {
     /// Make committed files anew from published sources
     #[command(subcommand)]
     Generate(Generate),
+    /// Compare the OpenAPI documents of `allot up` with those that Kubernetes publishes
+    Openapi,
     /// Check which crate uses which
     Edges,
     /// Check the house rules that no lint knows
@@ -88,6 +91,7 @@ fn main() -> Result<()> {
         Task::Clients { only } => clients::check(&only),
         Task::Live { arguments } => live::run_live(arguments),
         Task::Generate(Generate::Types { check }) => generate::types(check),
+        Task::Openapi => openapi::check(),
         Task::Edges => edges::check(),
         Task::House => house::check(),
     }

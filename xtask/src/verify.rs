@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::run::{cargo, run, step};
-use crate::{clients, edges, generate, golden, house, live};
+use crate::{clients, edges, generate, golden, house, live, openapi};
 
 /// What needs nothing but Rust.
 pub(crate) fn quick() -> Result<()> {
@@ -26,6 +26,7 @@ pub(crate) fn full(soak: bool) -> Result<()> {
     })?;
     step("generated files", || generate::types(true))?;
     step("recorded replies", || golden::check(false))?;
+    step("OpenAPI", openapi::check)?;
     step("clients", || clients::check(&[]))?;
     if soak {
         step("beside kube-apiserver", live::soak)?;

@@ -65,9 +65,18 @@ pub(crate) fn types(check: bool) -> anyhow::Result<()> {
     std::fs::write(&path, text).with_context(|| format!("write {TYPES}"))
 }
 
+/// The sources of Kubernetes itself, of the same release.
+pub(crate) fn kubernetes_sources() -> anyhow::Result<PathBuf> {
+    download_version("k8s.io/kubernetes", &KUBERNETES.replacen("v0.", "v1.", 1))
+}
+
 /// The folder of a module's files, fetched if need be.
 fn download(module: &str) -> anyhow::Result<PathBuf> {
-    let wanted = format!("{module}@{KUBERNETES}");
+    download_version(module, KUBERNETES)
+}
+
+fn download_version(module: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let wanted = format!("{module}@{version}");
     let output = Command::new("go")
         .args(["mod", "download", "-json", &wanted])
         .current_dir(std::env::temp_dir())

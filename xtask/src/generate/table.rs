@@ -16,7 +16,7 @@ const HEAD: &str = "\
 # NAME NUMBER TYPE [FLAG]...         NAME in JSON, NUMBER in protobuf (0: not there); `.` is embedded, its members inline
 # TYPE   [] list of, {} map of, * may be absent (a Go pointer); @MESSAGE; else a scalar or a type with its own form
 # FLAG   e  left out where empty (omitempty)      z  left out where zero (omitzero)     r  required
-#        l=set|atomic|map:KEY,KEY  a=atomic (of a map or struct)     p=merge[:KEY],retainKeys  patch strategy
+#        l=set|atomic|map:KEY,KEY  a=atomic|granular (of a map or struct)  p=merge[:KEY],retainKeys  patch strategy
 #        d=JSON default            v=A|B all values (~ is a blank)
 ";
 
@@ -105,6 +105,8 @@ fn field_line(source: &Source, owner: &Declaration, field: &Field) -> anyhow::Re
     line.push_str(&list_flag(field)?);
     if has("mapType=atomic") || has("structType=atomic") {
         line.push_str(" a=atomic");
+    } else if has("mapType=granular") || has("structType=granular") {
+        line.push_str(" a=granular");
     }
     if let Some(strategy) = field.tags.get("patchStrategy") {
         write!(line, " p={strategy}")?;

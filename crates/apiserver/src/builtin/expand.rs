@@ -66,7 +66,7 @@ fn members(
 fn property(field: &'static Field, made: &mut BTreeMap<&'static str, NamedSchema>) -> SchemaRef {
     let plain = node(&field.ty, made);
     let says_something = field.list.is_some()
-        || field.atomic
+        || field.atomic.is_some()
         || !field.patch_strategies.is_empty()
         || field.default.is_some()
         || !field.values.is_empty();
@@ -84,8 +84,8 @@ fn property(field: &'static Field, made: &mut BTreeMap<&'static str, NamedSchema
         Some(List::Map(keys)) => ListType::Map(keys.iter().map(|key| Box::from(*key)).collect()),
         Some(List::Atomic) | None => own.list_type,
     };
-    if field.atomic {
-        own.map_type = MapType::Atomic;
+    if let Some(atomic) = field.atomic {
+        own.map_type = if atomic { MapType::Atomic } else { MapType::Granular };
     }
     if !field.patch_strategies.is_empty() {
         let strategies = field.patch_strategies.iter().map(|strategy| Box::from(*strategy)).collect();

@@ -42,8 +42,8 @@ pub(crate) struct Field {
     pub(crate) required: bool,
     /// How elements of a list are told apart.
     pub(crate) list: Option<List>,
-    /// Whether a map or struct is one value when configurations are merged.
-    pub(crate) atomic: bool,
+    /// Whether a map or struct is one value when configurations are merged; where absent, as its type says.
+    pub(crate) atomic: Option<bool>,
     /// Strategies of strategic merge patch.
     pub(crate) patch_strategies: Box<[&'static str]>,
     /// The merge key of strategic merge patch.
@@ -174,7 +174,7 @@ fn parse_field(line: &'static str) -> Option<Field> {
         omit_zero: false,
         required: false,
         list: None,
-        atomic: false,
+        atomic: None,
         patch_strategies: Box::default(),
         patch_key: "",
         default: None,
@@ -189,7 +189,7 @@ fn parse_field(line: &'static str) -> Option<Field> {
                 _ => return None,
             },
             Some(("l", list)) => field.list = Some(parse_list(list)?),
-            Some(("a", _)) => field.atomic = true,
+            Some(("a", how)) => field.atomic = Some(how == "atomic"),
             Some(("p", patch)) => {
                 let (strategies, key) = patch.split_once(':').unwrap_or((patch, ""));
                 field.patch_strategies = strategies.split(',').collect();

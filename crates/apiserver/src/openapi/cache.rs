@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 use flate2::Compression;
@@ -43,10 +43,15 @@ impl Written {
 
 type Key = (String, Encoding);
 
+/// Held while a document is written, so that many who ask for one at once wait for it.
+type Gate = tokio::sync::Mutex<()>;
+
 #[derive(Debug, Default)]
 struct Kept {
     documents: BTreeMap<Key, (Written, u64)>,
     size: usize,
+    /// Those that are being written.
+    gates: BTreeMap<Key, Weak<Gate>>,
     /// Counts uses, so that what was used longest ago goes first.
     clock: u64,
 }
@@ -55,8 +60,6 @@ struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     kept: Mutex<Kept>,
-    /// Held while a document is written, so that many who ask at once wait for one.
-    writing: tokio::sync::Mutex<()>,
 }
 
 impl Documents {
@@ -66,11 +69,13 @@ impl Documents {
         if let Some(found) = self.lock().find(&key) {
             return found;
         }
-        let _writing = self.writing.lock().await;
+        // Nobody waits for the documents of others.
+        let gate = self.lock().gate(&key);
+        let _writing = gate.lock().await;
         if let Some(found) = self.lock().find(&key) {
             return found;
         }
-        let written = Written::new(&document.write(encoding));
+        let written = Written::new(&document.write(encoding).await);
         self.lock().keep(key, written.clone());
         written
     }
@@ -86,6 +91,16 @@ impl Kept {
         let (written, used) = self.documents.get_mut(key)?;
         *used = self.clock;
         Some(written.clone())
+    }
+
+    fn gate(&mut self, key: &Key) -> Arc<Gate> {
+        self.gates.retain(|_, gate| gate.strong_count() > 0);
+        if let Some(gate) = self.gates.get(key).and_then(Weak::upgrade) {
+            return gate;
+        }
+        let gate = Arc::new(Gate::default());
+        self.gates.insert(key.clone(), Arc::downgrade(&gate));
+        gate
     }
 
     fn keep(&mut self, key: Key, written: Written) {

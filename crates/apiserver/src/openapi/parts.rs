@@ -298,65 +298,86 @@ fn security() -> Value {
 }
 
 impl Parts<'_> {
-    pub(super) fn json(&self, document: &Document<'_>) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut put = |text: &str| out.extend_from_slice(text.as_bytes());
-        match self.form {
-            Form::Two => put(r#"{"swagger":"2.0","info":"#),
-            Form::Three => put(r#"{"openapi":"3.0.0","info":"#),
+    async fn members(&self, mut put: impl FnMut(&str, Value), which: Members) {
+        let mut since = 0;
+        match which {
+            Members::Paths => {
+                for (name, item) in &self.paths {
+                    put(name, render::path_item(self.form, item));
+                    breathe(&mut since).await;
+                }
+            }
+            Members::Schemas => {
+                for (name, source) in &self.schemas {
+                    put(name, self.schema(source));
+                    breathe(&mut since).await;
+                }
+            }
         }
-        put(&document.info().to_string());
-        put(r#","paths":"#);
-        object(&mut out, self.paths.iter().map(|(name, item)| (name, render::path_item(self.form, item))));
-        let schemas = self.schemas.iter().map(|(name, source)| (name, self.schema(source)));
-        match self.form {
+    }
+
+    /// The members of one sort as a JSON object.
+    async fn object(&self, out: &mut Vec<u8>, which: Members) {
+        out.push(b'{');
+        let start = out.len();
+        let put = |name: &str, value: Value| {
+            if out.len() > start {
+                out.push(b',');
+            }
+            out.extend_from_slice(&Value::from(name).to_vec());
+            out.push(b':');
+            out.extend_from_slice(&value.to_vec());
+        };
+        self.members(put, which).await;
+        out.push(b'}');
+    }
+
+    pub(super) async fn json(&self, document: &Document<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let version = match self.form {
+            Form::Two => r#""swagger":"2.0""#,
+            Form::Three => r#""openapi":"3.0.0""#,
+        };
+        out.extend_from_slice(format!(r#"{{{version},"info":{},"paths":"#, document.info()).as_bytes());
+        self.object(&mut out, Members::Paths).await;
+        let rest = match self.form {
             Form::Two => {
                 out.extend_from_slice(br#","definitions":"#);
-                object(&mut out, schemas);
-                let rest = format!(
-                    r#","securityDefinitions":{{"{SECURITY}":{}}},"security":[{{"{SECURITY}":[]}}]}}"#,
-                    security()
-                );
-                out.extend_from_slice(rest.as_bytes());
+                self.object(&mut out, Members::Schemas).await;
+                format!(r#","securityDefinitions":{{"{SECURITY}":{}}},"security":[{{"{SECURITY}":[]}}]}}"#, security())
             }
             Form::Three => {
                 out.extend_from_slice(br#","components":{"#);
                 if !self.schemas.is_empty() {
                     out.extend_from_slice(br#""schemas":"#);
-                    object(&mut out, schemas);
+                    self.object(&mut out, Members::Schemas).await;
                 }
-                if !document.is_custom() {
+                if document.is_custom() {
+                    "}}".to_owned()
+                } else {
                     let comma = if self.schemas.is_empty() { "" } else { "," };
-                    let rest = format!(r#"{comma}"securitySchemes":{{"{SECURITY}":{}}}"#, security());
-                    out.extend_from_slice(rest.as_bytes());
+                    format!(r#"{comma}"securitySchemes":{{"{SECURITY}":{}}}}}}}"#, security())
                 }
-                out.extend_from_slice(b"}}");
             }
-        }
+        };
+        out.extend_from_slice(rest.as_bytes());
         out
     }
 
-    pub(super) fn protobuf(&self, document: &Document<'_>) -> Vec<u8> {
-        let schemas = |shape: &gnostic::Shape| {
-            let mut all = Vec::new();
-            for (name, source) in &self.schemas {
-                let schema = gnostic::encode(shape, &self.schema(source));
-                let value = match self.form {
-                    Form::Two => schema,
-                    Form::Three => wrap(1, &schema),
-                };
-                all.extend_from_slice(&gnostic::entry(1, name, &value));
-            }
-            all
+    /// The members of one sort as entries of a message of names and values.
+    async fn entries(&self, number: u32, shape: &gnostic::Shape, which: Members) -> Vec<u8> {
+        let mut all = Vec::new();
+        let in_choice = self.form == Form::Three && which == Members::Schemas;
+        let put = |name: &str, value: Value| {
+            let encoded = gnostic::encode(shape, &value);
+            let value = if in_choice { wrap(1, &encoded) } else { encoded };
+            all.extend_from_slice(&gnostic::entry(number, name, &value));
         };
-        let paths = |number: u32, shape: &gnostic::Shape| {
-            let mut all = Vec::new();
-            for (name, item) in &self.paths {
-                let value = gnostic::encode(shape, &render::path_item(self.form, item));
-                all.extend_from_slice(&gnostic::entry(number, name, &value));
-            }
-            all
-        };
+        self.members(put, which).await;
+        all
+    }
+
+    pub(super) async fn protobuf(&self, document: &Document<'_>) -> Vec<u8> {
         match self.form {
             Form::Two => {
                 let head = json!({
@@ -364,15 +385,15 @@ impl Parts<'_> {
                     "securityDefinitions": { SECURITY: (security()) }
                 });
                 let mut out = gnostic::encode(&two::DOCUMENT, &head);
-                gnostic::bytes(8, &paths(2, &two::PATH_ITEM), &mut out);
-                gnostic::bytes(9, &schemas(&two::SCHEMA), &mut out);
+                gnostic::bytes(8, &self.entries(2, &two::PATH_ITEM, Members::Paths).await, &mut out);
+                gnostic::bytes(9, &self.entries(1, &two::SCHEMA, Members::Schemas).await, &mut out);
                 out
             }
             Form::Three => {
-                let mut out =
-                    gnostic::encode(&three::DOCUMENT, &json!({"openapi": "3.0.0", "info": (document.info())}));
-                gnostic::bytes(4, &paths(1, &three::PATH_ITEM), &mut out);
-                let mut components = wrap(1, &schemas(&three::SCHEMA));
+                let head = json!({"openapi": "3.0.0", "info": (document.info())});
+                let mut out = gnostic::encode(&three::DOCUMENT, &head);
+                gnostic::bytes(4, &self.entries(1, &three::PATH_ITEM, Members::Paths).await, &mut out);
+                let mut components = wrap(1, &self.entries(1, &three::SCHEMA, Members::Schemas).await);
                 if !document.is_custom() {
                     let head = json!({"securitySchemes": { SECURITY: (security()) }});
                     components.extend_from_slice(&gnostic::encode(&three::COMPONENTS, &head));
@@ -384,22 +405,27 @@ impl Parts<'_> {
     }
 }
 
+/// The two sorts of members that a document has many of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Members {
+    Paths,
+    Schemas,
+}
+
+/// How many members are written before others get their turn.
+const TURN: u32 = 32;
+
+/// Lets other tasks run now and then: a tenant with many definitions does not hold up the rest.
+async fn breathe(since: &mut u32) {
+    *since += 1;
+    if *since == TURN {
+        *since = 0;
+        tokio::task::yield_now().await;
+    }
+}
+
 fn wrap(number: u32, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 8);
     gnostic::bytes(number, content, &mut out);
     out
-}
-
-/// Writes an object, a member at a time.
-fn object<'n>(out: &mut Vec<u8>, members: impl Iterator<Item = (&'n String, Value)>) {
-    out.push(b'{');
-    for (index, (name, value)) in members.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(Value::from(name.as_str()).to_string().as_bytes());
-        out.push(b':');
-        out.extend_from_slice(&value.to_vec());
-    }
-    out.push(b'}');
 }

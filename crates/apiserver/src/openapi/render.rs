@@ -66,7 +66,8 @@ fn render(form: Form, operation: &Operation, shared: &[Parameter]) -> Value {
             let consumes = match &operation.body {
                 Some(RequestBody::Patch { strategic }) => patches(*strategic),
                 _ if operation.about.is_some() => body_media(operation),
-                _ if operation.media.is_some() => &[],
+                // Texts are read, never sent.
+                _ if operation.answer.is_none() => &[],
                 _ => media,
             };
             out.insert("schemes", texts(&["https"]));

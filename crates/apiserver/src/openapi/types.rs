@@ -253,8 +253,8 @@ fn property(form: Form, message: &Message, field: &'static Field) -> Value {
         }
         None => None,
     };
-    if field.atomic {
-        schema.insert("x-kubernetes-map-type", "atomic");
+    if let Some(atomic) = field.atomic {
+        schema.insert("x-kubernetes-map-type", if atomic { "atomic" } else { "granular" });
     }
     if !field.patch_strategies.is_empty() {
         schema.insert("x-kubernetes-patch-strategy", field.patch_strategies.join(","));
