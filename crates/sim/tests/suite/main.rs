@@ -1,6 +1,6 @@
 //! Seeds, clean and with bugs planted.
 //!
-//! A seed that fails is repeated with `SEED=N cargo test -p allotment-sim one_seed -- --ignored --nocapture`.
+//! A seed that fails is repeated with `cargo run -p allotment-sim --example seed -- N`.
 
 mod clean;
 mod planted;

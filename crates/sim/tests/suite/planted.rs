@@ -67,16 +67,3 @@ fn looks_for_every_planted_bug_within_a_thousand_seeds() {
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
-
-#[test]
-#[ignore = "shows what the seeds FROM to FROM + SEEDS find of the bug that BUG names"]
-#[expect(clippy::print_stderr, reason = "what is found is what this is for")]
-fn one_bug() {
-    let name = std::env::var("BUG").unwrap_or_default();
-    let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name).expect("BUG names a bug");
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let from: u64 = number("FROM", 1);
-    for seed in from..from + number("SEEDS", 8) {
-        eprintln!("{seed}: {:?}", simulate(seed, Some(bug)).violations);
-    }
-}
