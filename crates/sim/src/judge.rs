@@ -285,6 +285,7 @@ fn judge_access(known: &mut Known, change: &Change<AccessRequest>, now: Timestam
     let key = &change.key;
     let Some(after) = &change.after else {
         if let Some(before) = &change.before {
+            judge_access_gone(known, key, before, broken);
             known.granted_since.remove(uid_of(&before.metadata));
         }
         return;
@@ -322,6 +323,22 @@ fn judge_access(known: &mut Known, change: &Change<AccessRequest>, now: Timestam
         if known.requests.get(&request).is_some_and(|request| !bound(request)) {
             broken.push(format!("AccessRequest {key} is Granted on a Cluster that {request} never had room on"));
         }
+    }
+}
+
+/// Who deletes an access has it taken away before it is gone, or finds in the Cluster's status what may remain.
+fn judge_access_gone(
+    known: &Known,
+    key: &allotment_core::write::ObjectKey,
+    before: &AccessRequest,
+    broken: &mut Vec<String>,
+) {
+    let name = format!("access-{}", uid_of(&before.metadata));
+    let remains = known.inside.keys().any(|place| place.resource == "serviceaccounts" && place.key.name == name);
+    let listed = known.clusters.values().flat_map(|cluster| cluster.status.iter().flat_map(|status| &status.leftovers));
+    let forced = before.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(names::FORCE_DELETE));
+    if remains && !forced && !listed.into_iter().any(|left| left.uid == uid_of(&before.metadata)) {
+        broken.push(format!("AccessRequest {key} is gone, and its identity inside the Cluster is not"));
     }
 }
 
