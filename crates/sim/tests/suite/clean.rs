@@ -2,8 +2,8 @@
 
 use allotment_sim::simulate;
 
-/// Seeds of an ordinary run: about a second each in a debug build.
-const SEEDS: u64 = 12;
+/// Seeds of an ordinary run: a few seconds each in a debug build.
+const SEEDS: u64 = 6;
 /// Seeds of a soak.
 const SOAK: u64 = 2_000;
 
