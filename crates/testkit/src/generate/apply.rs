@@ -80,6 +80,27 @@ const BUILTIN: &[Target] = &[
         custom: false,
         members: lease,
     },
+    Target {
+        api_version: "v1",
+        kind: "Service",
+        collection: "/api/v1/namespaces/${ns}/services",
+        custom: false,
+        members: service,
+    },
+    Target {
+        api_version: "apps/v1",
+        kind: "Deployment",
+        collection: "/apis/apps/v1/namespaces/${ns}/deployments",
+        custom: false,
+        members: deployment,
+    },
+    Target {
+        api_version: "apps/v1",
+        kind: "Deployment",
+        collection: "/apis/apps/v1/namespaces/${ns}/deployments",
+        custom: false,
+        members: deployment,
+    },
 ];
 
 impl Maker {
@@ -120,7 +141,7 @@ impl Maker {
             13..=15 => self.merge(target, item, &manager),
             16 => self.patch_by_operation(item, &manager),
             17 => self.reset(item, &manager),
-            18 if target.custom => self.scale(item, &manager),
+            18 if target.custom || target.kind == "Deployment" => self.scale(item, &manager),
             18 => self.strategic(target, item, &manager),
             _ => self.push(Step { method: "GET".to_owned(), path: item, ..Step::default() }),
         }
@@ -387,6 +408,115 @@ fn lease(chance: &mut Chance) -> Value {
         spec.insert("renewTime", chance.pick(&times).clone());
     }
     json!({"spec": (Value::Object(spec))})
+}
+
+fn service(chance: &mut Chance) -> Value {
+    let mut spec = Map::new();
+    // Headless, so that no address is given out.
+    spec.insert("clusterIP", "None");
+    let ports = [
+        json!([{"name": "a", "port": 80}]),
+        json!([{"name": "a", "port": 80}, {"name": "u", "port": 80, "protocol": "UDP"}]),
+        json!([{"name": "b", "port": 443, "targetPort": "https"}, {"name": "a", "port": 80, "targetPort": 8080}]),
+        json!([{"port": 80}]),
+    ];
+    if chance.strikes(85) {
+        spec.insert("ports", chance.pick(&ports).clone());
+    }
+    if chance.strikes(40) {
+        spec.insert("selector", some(chance, &["a", "b"], &[json!("1"), json!("2")]));
+    }
+    if chance.strikes(20) {
+        spec.insert("sessionAffinity", "None");
+    }
+    json!({"spec": (Value::Object(spec))})
+}
+
+fn deployment(chance: &mut Chance) -> Value {
+    let mut spec = Map::new();
+    if chance.strikes(50) {
+        spec.insert("replicas", chance.pick(&[json!(0), json!(1), json!(2)]).clone());
+    }
+    if chance.strikes(30) {
+        let strategies = [
+            json!({"type": "Recreate"}),
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}),
+            json!({"rollingUpdate": {"maxUnavailable": "20%"}}),
+        ];
+        spec.insert("strategy", chance.pick(&strategies).clone());
+    }
+    let mut pod = Map::new();
+    pod.insert("containers", containers(chance));
+    if chance.strikes(30) {
+        let volumes = [
+            json!([{"name": "v", "emptyDir": {}}]),
+            json!([{"name": "v", "configMap": {"name": "c"}}, {"name": "w", "emptyDir": {"medium": "Memory"}}]),
+        ];
+        pod.insert("volumes", chance.pick(&volumes).clone());
+    }
+    if chance.strikes(20) {
+        pod.insert("nodeSelector", some(chance, &["a", "b"], &[json!("1")]));
+    }
+    if chance.strikes(15) {
+        pod.insert("tolerations", json!([{"key": "a", "operator": "Exists"}]));
+    }
+    if chance.strikes(15) {
+        pod.insert("securityContext", some(chance, &["runAsUser", "fsGroup"], &[json!(1), json!(2)]));
+    }
+    if chance.strikes(10) {
+        pod.insert("imagePullSecrets", json!([{"name": "p"}]));
+    }
+    spec.insert("selector", json!({"matchLabels": {"app": "a"}}));
+    spec.insert("template", json!({"metadata": {"labels": {"app": "a"}}, "spec": (Value::Object(pod))}));
+    json!({"spec": (Value::Object(spec))})
+}
+
+fn containers(chance: &mut Chance) -> Value {
+    let mut names = vec!["c", "side"];
+    let mut items = Vec::new();
+    while !names.is_empty() && (items.is_empty() || chance.strikes(40)) {
+        let name = names.remove(chance.below(names.len()));
+        let mut container = json!({"name": name, "image": (chance.text(&["i", "j"]))});
+        let Some(members) = container.as_object_mut() else { continue };
+        if chance.strikes(40) {
+            let variables = [
+                json!([{"name": "A", "value": "1"}]),
+                json!([{"name": "B", "value": "2"}, {"name": "A"}]),
+                json!([{"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+            ];
+            members.insert("env", chance.pick(&variables).clone());
+        }
+        // One container alone has ports: kube-apiserver warns of those that stand twice.
+        if name == "c" && chance.strikes(50) {
+            let ports = [
+                json!([{"containerPort": 80}]),
+                json!([{"containerPort": 80, "protocol": "UDP"}, {"containerPort": 80, "name": "web"}]),
+                json!([{"containerPort": 443}, {"containerPort": 80}]),
+            ];
+            members.insert("ports", chance.pick(&ports).clone());
+        }
+        if chance.strikes(30) {
+            let resources = [
+                json!({"limits": {"cpu": "1", "memory": "1Gi"}}),
+                json!({"limits": {"cpu": 1}, "requests": {"cpu": "500m"}}),
+            ];
+            members.insert("resources", chance.pick(&resources).clone());
+        }
+        if chance.strikes(25) {
+            members.insert("args", chance.pick(&[json!(["x"]), json!(["x", "y"])]).clone());
+        }
+        if chance.strikes(20) {
+            members.insert("volumeMounts", json!([{"name": "v", "mountPath": "/v"}]));
+        }
+        if chance.strikes(20) {
+            members.insert(
+                "livenessProbe",
+                json!({"httpGet": {"path": "/", "port": (chance.pick(&[json!(80), json!("web")]).clone())}}),
+            );
+        }
+        items.push(container);
+    }
+    Value::Array(items)
 }
 
 /// An object of the kind with everything in it.
