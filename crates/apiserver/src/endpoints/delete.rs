@@ -72,7 +72,7 @@ fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
 
 fn success(row: &Row, name: &str, uid: &str) -> Value {
     let mut details = Map::new();
-    let members = [("name", name), ("group", row.kind.shown_group()), ("kind", &row.kind.plural), ("uid", uid)];
+    let members = [("name", name), ("group", row.kind.group.as_str()), ("kind", &row.kind.plural), ("uid", uid)];
     for (key, text) in members.into_iter().filter(|(_, text)| !text.is_empty()) {
         details.insert(key, text);
     }
