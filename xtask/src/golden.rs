@@ -39,6 +39,7 @@ const AREAS: &[&str] = &[
     "serviceaccounts",
     "subresources",
     "update",
+    "workloads",
 ];
 
 #[derive(Deserialize)]

@@ -1,6 +1,7 @@
 //! The API as its clients see it, in one process on a store in memory: what recorded conversations do not
 //! hold. Single rules are tested where they are written.
 
+mod kinds;
 mod openapi;
 mod world;
 

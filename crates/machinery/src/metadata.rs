@@ -90,6 +90,17 @@ pub fn validate_update(new: &Map, old: &Map) -> Vec<FieldError> {
     errors
 }
 
+/// What is wrong with metadata whatever it was before: labels, annotations, owners, finalizers, managers.
+pub fn validate_always(metadata: &Map) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    common(metadata, &mut errors);
+    if let Some(finalizers) = list(metadata, "finalizers") {
+        check_finalizers(finalizers, &mut errors);
+    }
+    managed_fields(metadata, &mut errors);
+    errors
+}
+
 /// What the kinds of the core group ask of finalizers beyond the common rules: a name without a domain
 /// has to be a standard one.
 pub fn validate_core_finalizers(metadata: &Map) -> Vec<FieldError> {

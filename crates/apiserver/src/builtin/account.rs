@@ -6,7 +6,7 @@ use allotment_machinery::names;
 use jiff::Timestamp;
 
 use super::cells;
-use crate::registry::{Operation, Strategy};
+use crate::registry::{MetadataChecks, Operation, Strategy};
 
 /// ServiceAccounts.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ pub(super) struct ServiceAccount;
 pub(super) struct Lease;
 
 impl Strategy for ServiceAccount {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 1, core: true }
+    }
+
     fn prepare(&self, _operation: Operation<'_>, object: &mut Map) {
         // Of what a reference could say only the name means something here.
         for secret in object.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -24,10 +28,6 @@ impl Strategy for ServiceAccount {
                 secret.retain(|key, _| key == "name");
             }
         }
-    }
-
-    fn validate(&self, _operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        super::core_finalizers(object)
     }
 
     fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {

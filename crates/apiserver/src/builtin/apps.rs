@@ -15,7 +15,7 @@ use super::checks::{
 use super::look::{int, is_given, items, object, object_at, text};
 use super::pod::{template_warnings, validate_template};
 use super::print::{self, number, ratio};
-use super::rules::{Errors, Rules};
+use super::rules::{Errors, Rules, WHOLE_TOO};
 use super::{cells, storage};
 use crate::registry::Operation;
 
@@ -91,6 +91,7 @@ pub(super) const DAEMON_SET: Rules = Rules {
 
 /// ControllerRevisions.
 pub(super) const CONTROLLER_REVISION: Rules = Rules {
+    metadata: WHOLE_TOO,
     validate: |object, errors| {
         match object.get("data") {
             Some(Value::Object(_)) => {}

@@ -9,10 +9,11 @@ use allotment_machinery::time;
 use jiff::Timestamp;
 
 use super::checks::{domain_prefixed, immutable, not_negative, one_of, one_of_required};
+use super::depends::{labels_of_template, take_labels};
 use super::look::{flag, int, is_given, items, list, object, object_at, text};
 use super::pod::{template_warnings, validate_template};
 use super::print::{self, number, ratio};
-use super::rules::{Errors, Rules};
+use super::rules::{Errors, Rules, WHOLE_TOO};
 use super::{cells, cron};
 use crate::registry::Operation;
 
@@ -34,11 +35,15 @@ const MANAGER_LENGTH: usize = 63;
 
 /// Jobs.
 pub(super) const JOB: Rules = Rules {
+    metadata: WHOLE_TOO,
     counts: true,
     prepare: |operation, job| {
         if matches!(operation, Operation::Create) {
             generate_selector(job);
         }
+        // After the labels of the template are complete: a job without labels has all of them.
+        let labels = labels_of_template(job);
+        take_labels(job, labels);
     },
     validate: validate_job,
     validate_change: job_change,

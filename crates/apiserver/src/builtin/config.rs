@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::cells;
 use super::gojson;
-use crate::registry::{Operation, Strategy};
+use crate::registry::{MetadataChecks, Operation, Strategy};
 
 /// The most that the values of one ConfigMap or Secret may hold together, in bytes, as in Kubernetes.
 const MAX_DATA_BYTES: usize = 1024 * 1024;
@@ -63,8 +63,12 @@ fn check_immutable(old: &Map, new: &Map, fields: &[&str], errors: &mut Vec<Field
 }
 
 impl Strategy for ConfigMap {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 1, core: true }
+    }
+
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = super::core_finalizers(object);
+        let mut errors = Vec::new();
         if let Operation::Update { old, .. } = operation {
             check_immutable(old, object, &["data", "binaryData"], &mut errors);
         }
@@ -90,6 +94,10 @@ impl Strategy for ConfigMap {
 }
 
 impl Strategy for Secret {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 1, core: true }
+    }
+
     fn default(&self, object: &mut Map) {
         if let Some(Value::Object(plain)) = object.remove("stringData")
             && let Some(data) = object.object_mut("data")
@@ -104,7 +112,7 @@ impl Strategy for Secret {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = super::core_finalizers(object);
+        let mut errors = Vec::new();
         if let Operation::Update { old, .. } = operation {
             let (before, after) = (cells::text(old, &["type"]), cells::text(object, &["type"]));
             if before != after {

@@ -1,7 +1,7 @@
 //! Containers of pods and templates: names, images, ports, environment, mounts, probes and resources
 //! (`k8s.io/kubernetes/pkg/apis/core/validation`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
@@ -316,5 +316,54 @@ fn security(context: &Map, path: &Path, errors: &mut Errors) {
     if escalates == Some(false) && privileged {
         let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
         errors.push(FieldError::invalid(path, &Value::Object(context.clone()), detail));
+    }
+}
+
+/// What is said of containers that are taken: variables and ports that stand twice
+/// (`k8s.io/kubernetes/pkg/api/pod`, warnings).
+pub(super) fn warnings(spec: &Map, path: &Path) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut ports: BTreeMap<(i64, &str), Vec<(Path, &Map)>> = BTreeMap::new();
+    let mut port_names: BTreeMap<&str, Path> = BTreeMap::new();
+    for list in ["initContainers", "containers"] {
+        for (index, container) in items(spec, list) {
+            let path = path.child(list).index(index);
+            hidden_variables(container, &path, &mut warnings);
+            for (index, port) in items(container, "ports") {
+                let at = path.child("ports").index(index);
+                let place = (int(port, "containerPort").unwrap_or_default(), text(port, "protocol"));
+                let same = |other: &Map| ["hostIP", "hostPort"].iter().all(|name| port.get(name) == other.get(name));
+                let others = ports.entry(place).or_default();
+                let twice = others.iter().filter(|(_, other)| same(other));
+                warnings.extend(twice.map(|(other, _)| format!("{at}: duplicate port definition with {other}")));
+                others.push((at.clone(), port));
+                let name = text(port, "name");
+                match port_names.get(name) {
+                    _ if name.is_empty() => {}
+                    Some(other) => warnings.push(format!(
+                        "{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name \
+                         will use {other}"
+                    )),
+                    None => {
+                        port_names.insert(name, at);
+                    }
+                }
+            }
+        }
+    }
+    warnings
+}
+
+/// A variable that stands twice hides the first, unless it is made of it.
+fn hidden_variables(container: &Map, path: &Path, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (index, variable) in items(container, "env") {
+        let (name, value) = (text(variable, "name"), text(variable, "value"));
+        let own = format!("$({name})");
+        if !seen.insert(name) && (value == own || !value.contains(&own)) {
+            let at = path.child("env").index(index);
+            warnings
+                .push(format!("{at}: hides previous definition of {name:?}, which may be dropped when using apply"));
+        }
     }
 }

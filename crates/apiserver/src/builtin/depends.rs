@@ -12,6 +12,7 @@ type Fill = fn(&mut Map);
 const FILLS: &[(&str, Fill)] = &[
     ("apps/v1.DaemonSetUpdateStrategy", rolling_update),
     ("apps/v1.DeploymentStrategy", rolling_update),
+    ("apps/v1.StatefulSetSpec", claim_templates),
     ("apps/v1.StatefulSetUpdateStrategy", stateful_update),
     ("autoscaling/v2.HorizontalPodAutoscalerSpec", scaling),
     ("batch/v1.Job", job),
@@ -20,6 +21,7 @@ const FILLS: &[(&str, Fill)] = &[
     ("core/v1.ImageVolumeSource", image_volume),
     ("core/v1.LimitRangeItem", limits),
     ("core/v1.Pod", pod),
+    ("core/v1.PodSpec", service_account),
     ("core/v1.ReplicationController", replication_controller),
     ("core/v1.Service", service),
     ("core/v1.Volume", volume),
@@ -53,6 +55,14 @@ fn stateful_update(strategy: &mut Map) {
     }
 }
 
+/// Templates of claims say what they are.
+fn claim_templates(spec: &mut Map) {
+    for template in items_mut(spec, "volumeClaimTemplates") {
+        set(template, "apiVersion", "v1");
+        set(template, "kind", "PersistentVolumeClaim");
+    }
+}
+
 fn scaling(spec: &mut Map) {
     set(
         spec,
@@ -78,7 +88,6 @@ fn scaling(spec: &mut Map) {
 }
 
 fn job(job: &mut Map) {
-    let labels = labels_of_template(job);
     if let Some(spec) = job.object_mut("spec") {
         if !is_given(spec, "completions") && !is_given(spec, "parallelism") {
             spec.insert("completions", 1);
@@ -92,16 +101,16 @@ fn job(job: &mut Map) {
         let replaced = if is_given(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
         set(spec, "podReplacementPolicy", replaced);
     }
-    take_labels(job, labels);
 }
 
 /// The labels of an object's pod template, where it has any.
-fn labels_of_template(object: &Map) -> Option<Value> {
+pub(super) fn labels_of_template(object: &Map) -> Option<Value> {
     let labels = object.get("spec")?.at(&["template", "metadata", "labels"])?;
     labels.as_object().is_some_and(|labels| !labels.is_empty()).then(|| labels.clone())
 }
 
-fn take_labels(object: &mut Map, labels: Option<Value>) {
+/// An object without labels takes those of its template.
+pub(super) fn take_labels(object: &mut Map, labels: Option<Value>) {
     let Some(labels) = labels else { return };
     if let Some(metadata) = object.object_mut("metadata")
         && !metadata.get("labels").and_then(Value::as_object).is_some_and(|have| !have.is_empty())
@@ -199,6 +208,16 @@ fn pod(pod: &mut Map) {
         for list in ["containers", "initContainers"] {
             items_mut(spec, list).for_each(host_ports);
         }
+    }
+}
+
+/// The account goes by two names, of which the older one follows.
+fn service_account(spec: &mut Map) {
+    let (name, older) = (text(spec, "serviceAccountName").to_owned(), text(spec, "serviceAccount").to_owned());
+    let account = if name.is_empty() { older } else { name };
+    if !account.is_empty() {
+        spec.insert("serviceAccount", account.as_str());
+        spec.insert("serviceAccountName", account);
     }
 }
 

@@ -12,7 +12,8 @@ use super::cells;
 use super::checks::{immutable, one_of_required, optional_name, port_number, required};
 use super::look::{int, is_given, items, list, text, texts};
 use super::print::{first_of, or_none};
-use super::rules::{Errors, Rules};
+use super::rules::{Errors, Rules, WHOLE_TOO};
+use crate::registry::MetadataChecks;
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 /// What clients of Endpoints are told.
@@ -24,6 +25,7 @@ const MOST_ADDRESSES: usize = 100;
 
 /// Endpoints.
 pub(super) const ENDPOINTS: Rules = Rules {
+    metadata: WHOLE_TOO,
     creates_on_update: true,
     validate: |object, errors| {
         for (index, subset) in items(object, "subsets") {
@@ -36,6 +38,7 @@ pub(super) const ENDPOINTS: Rules = Rules {
 
 /// EndpointSlices.
 pub(super) const ENDPOINT_SLICE: Rules = Rules {
+    metadata: MetadataChecks { change: 0, whole: 1, core: true },
     counts: true,
     validate: validate_slice,
     validate_change: |old, new, errors| immutable(old, new, &["addressType"], &Path::root(), errors),

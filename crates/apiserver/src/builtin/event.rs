@@ -9,7 +9,7 @@ use allotment_machinery::object::metadata_str;
 use jiff::Timestamp;
 
 use super::cells;
-use crate::registry::{NameRule, Operation, Strategy};
+use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 
 /// Longest reporting instance, action and reason, in bytes.
 const SHORT_LIMIT: usize = 128;
@@ -40,6 +40,10 @@ pub(super) struct CoreEvent;
 pub(super) struct NewEvent;
 
 impl Strategy for CoreEvent {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 0, whole: 0, core: false }
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
@@ -71,6 +75,10 @@ impl Strategy for CoreEvent {
 }
 
 impl Strategy for NewEvent {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 0, core: true }
+    }
+
     fn creates_on_update(&self) -> bool {
         true
     }
@@ -80,11 +88,9 @@ impl Strategy for NewEvent {
         let mut errors = common(&core, "reportingController");
         match operation {
             Operation::Create => {
-                errors.extend(super::core_finalizers(object));
                 strict(&core, &mut errors);
             }
             Operation::Update { old, .. } => {
-                errors.extend(super::core_finalizers(object));
                 unchanged(&to_core(old), &core, &mut errors);
             }
         }

@@ -20,7 +20,6 @@ mod endpoints;
 mod event;
 mod expand;
 mod gojson;
-mod gotime;
 #[cfg(test)]
 mod judged;
 mod look;
@@ -45,10 +44,6 @@ mod storage;
 mod types;
 mod volumes;
 
-use allotment_machinery::field::FieldError;
-use allotment_machinery::json::{Map, Value};
-use allotment_machinery::metadata;
-
 pub(crate) use cells::since;
 pub(crate) use describe::{describe, descriptions};
 pub(crate) use namespace::FINALIZER as NAMESPACE_FINALIZER;
@@ -62,14 +57,9 @@ pub(crate) fn scale_schema() -> allotment_machinery::schema::NamedSchema {
     expand::schema("autoscaling/v1.Scale")
 }
 
-/// What the core group's rules say of an object's finalizers.
-fn core_finalizers(object: &Map) -> Vec<FieldError> {
-    object.get("metadata").and_then(Value::as_object).map(metadata::validate_core_finalizers).unwrap_or_default()
-}
-
 /// A time as JSON shows it, to the second or to the microsecond; `None` for years that JSON has no text for.
 pub(crate) fn time_text(time: jiff::Timestamp, micros: bool) -> Option<String> {
     let year = jiff::tz::Offset::UTC.to_datetime(time).year();
-    let precision = if micros { gotime::Precision::Micros } else { gotime::Precision::Seconds };
-    (0..=9999).contains(&year).then(|| gotime::format(time, precision))
+    let format = if micros { allotment_machinery::time::format_micro } else { allotment_machinery::time::format };
+    (0..=9999).contains(&year).then(|| format(time))
 }

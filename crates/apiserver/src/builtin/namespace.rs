@@ -8,7 +8,7 @@ use allotment_machinery::{json, names};
 use jiff::Timestamp;
 
 use super::cells;
-use crate::registry::{NameRule, Operation, Strategy};
+use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 
 /// The label that carries a namespace's name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -35,6 +35,10 @@ fn keep(object: &mut Map, old: &Map, field: &str) {
 }
 
 impl Strategy for Namespace {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 1, core: true }
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
@@ -71,7 +75,7 @@ impl Strategy for Namespace {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = super::core_finalizers(object);
+        let mut errors = Vec::new();
         match operation {
             Operation::Create | Operation::Update { subresource: "finalize", .. } => {
                 let path = Path::new("spec").child("finalizers");

@@ -13,7 +13,7 @@ use super::checks::{
 };
 use super::look::{int, is_given, items, list, object, text, texts};
 use super::print::{self, or_none};
-use super::rules::{Errors, Rules};
+use super::rules::{Errors, Rules, WHOLE_TOO};
 
 /// The longest controller of a class, in bytes.
 const CONTROLLER_LENGTH: usize = 250;
@@ -23,6 +23,7 @@ const SHOWN_HOSTS: usize = 3;
 
 /// Ingresses.
 pub(super) const INGRESS: Rules = Rules {
+    metadata: WHOLE_TOO,
     counts: true,
     validate: validate_ingress,
     cells: Some(ingress_cells),
@@ -31,6 +32,7 @@ pub(super) const INGRESS: Rules = Rules {
 
 /// IngressClasses.
 pub(super) const INGRESS_CLASS: Rules = Rules {
+    metadata: WHOLE_TOO,
     counts: true,
     validate: validate_class,
     validate_change: |old, new, errors| {

@@ -11,7 +11,7 @@ use allotment_machinery::names;
 use super::checks::{in_range, label_selector, labels, one_of, one_of_required, optional_name};
 use super::containers::{self, Around};
 use super::look::{flag, int, is_given, items, list, object, object_at, text};
-use super::rules::{Errors, Rules};
+use super::rules::{Errors, Rules, WHOLE_TOO};
 use super::{cells, pod_cells, pod_quality, resources, volumes};
 use crate::registry::Operation;
 
@@ -33,6 +33,7 @@ pub(super) const FIELDS: &[&str] = &[
 
 /// Pods.
 pub(super) const POD: Rules = Rules {
+    metadata: WHOLE_TOO,
     counts: true,
     answers_object: true,
     prepare,
@@ -177,7 +178,9 @@ pub(super) fn template_warnings(object: &Map, path: &[&str]) -> Vec<String> {
 }
 
 fn spec_warnings(spec: &Map, path: &Path) -> Vec<String> {
-    resources::fractions_of_bytes(spec, path)
+    let mut warnings = resources::fractions_of_bytes(spec, path);
+    warnings.extend(containers::warnings(spec, path));
+    warnings
 }
 
 /// A pod's spec.

@@ -10,6 +10,7 @@ use super::cells;
 use super::checks::{at_most_all, immutable, label_selector, not_negative, number_or_percent, one_of, required_name};
 use super::look::{flag, int, is_given, object, text};
 use super::rules::{Errors, Rules};
+use crate::registry::MetadataChecks;
 
 /// The highest priority that is not the system's.
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
@@ -20,6 +21,7 @@ const SYSTEM_CLASSES: [(&str, i64); 2] =
 
 /// PodDisruptionBudgets.
 pub(super) const POD_DISRUPTION_BUDGET: Rules = Rules {
+    metadata: MetadataChecks { change: 0, whole: 0, core: false },
     counts: true,
     unconditional: false,
     validate: validate_budget,
@@ -72,6 +74,7 @@ pub(super) const PRIORITY_CLASS: Rules = Rules {
 
 /// RuntimeClasses.
 pub(super) const RUNTIME_CLASS: Rules = Rules {
+    metadata: MetadataChecks { change: 1, whole: 1, core: false },
     creates_on_update: true,
     unconditional: false,
     validate: |class, errors| required_name(class, "handler", names::dns1123_label, &Path::root(), errors),

@@ -12,6 +12,7 @@ use super::cells;
 use super::look::{is_given, items, list, object, object_at, text};
 use super::resources::{entries, read, validate_list};
 use super::rules::{Errors, Rules};
+use crate::registry::MetadataChecks;
 
 const SCOPES: [&str; 7] = [
     "Terminating",
@@ -24,8 +25,12 @@ const SCOPES: [&str; 7] = [
 ];
 
 /// LimitRanges.
-pub(super) const LIMIT_RANGE: Rules =
-    Rules { creates_on_update: true, validate: validate_range, ..Rules::of("core/v1.LimitRange") };
+pub(super) const LIMIT_RANGE: Rules = Rules {
+    metadata: MetadataChecks { change: 0, whole: 1, core: true },
+    creates_on_update: true,
+    validate: validate_range,
+    ..Rules::of("core/v1.LimitRange")
+};
 
 /// ResourceQuotas.
 pub(super) const RESOURCE_QUOTA: Rules = Rules {

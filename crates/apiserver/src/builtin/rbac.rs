@@ -7,7 +7,7 @@ use allotment_machinery::{json, names, selector};
 use jiff::Timestamp;
 
 use super::cells;
-use crate::registry::{NameRule, Operation, Strategy};
+use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -28,6 +28,10 @@ fn list<'a>(object: &'a Map, field: &str) -> &'a [Value] {
 }
 
 impl Strategy for Role {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 1, core: true }
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
@@ -37,7 +41,7 @@ impl Strategy for Role {
     }
 
     fn validate(&self, _operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = super::core_finalizers(object);
+        let mut errors = Vec::new();
         for (index, rule) in list(object, "rules").iter().enumerate() {
             check_rule(rule, self.namespaced, &Path::new("rules").index(index), &mut errors);
         }
@@ -95,6 +99,10 @@ impl Binding {
 }
 
 impl Strategy for Binding {
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 1, core: true }
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }
@@ -120,7 +128,7 @@ impl Strategy for Binding {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = super::core_finalizers(object);
+        let mut errors = Vec::new();
         let path = Path::new("roleRef");
         let role = |field: &str| cells::text(object, &["roleRef", field]);
         if role("apiGroup") != GROUP {

@@ -8,7 +8,10 @@ use allotment_machinery::json::{Map, Value};
 use jiff::Timestamp;
 
 use super::{shape, types};
-use crate::registry::{NameRule, Operation, Strategy};
+use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
+
+/// Of a kind that judges new metadata by itself too when an object changes.
+pub(super) const WHOLE_TOO: MetadataChecks = MetadataChecks { change: 1, whole: 1, core: true };
 
 /// What is wrong with an object, so far.
 pub(super) type Errors = Vec<FieldError>;
@@ -26,6 +29,8 @@ pub(super) struct Rules {
     pub(super) creates_on_update: bool,
     /// Whether a PUT needs no resource version.
     pub(super) unconditional: bool,
+    /// How often metadata is judged.
+    pub(super) metadata: MetadataChecks,
     /// Whether a delete answers the object.
     pub(super) answers_object: bool,
     /// What is set beyond types and table when a body is decoded.
@@ -56,6 +61,7 @@ impl Rules {
             counts: false,
             creates_on_update: false,
             unconditional: true,
+            metadata: MetadataChecks { change: 1, whole: 0, core: true },
             answers_object: false,
             default: |_| {},
             prepare: |_, _| {},
@@ -108,6 +114,10 @@ impl Strategy for Rules {
 
     fn updates_unconditionally(&self) -> bool {
         self.unconditional
+    }
+
+    fn metadata_checks(&self) -> MetadataChecks {
+        self.metadata
     }
 
     fn default(&self, object: &mut Map) {

@@ -55,6 +55,9 @@ pub(super) fn is_headless(spec: &Map) -> bool {
 
 /// What a change of the type leaves without a meaning goes, unless its writer changed it too.
 fn prepare(operation: Operation<'_>, service: &mut Map) {
+    if let Some(spec) = service.object_mut("spec").filter(|spec| text(spec, "type") == "ExternalName") {
+        spec.remove("internalTrafficPolicy");
+    }
     let Operation::Update { old, subresource: "" } = operation else { return };
     let (Some(was), Some(Value::Object(is))) = (object(old, "spec"), service.get_mut("spec")) else { return };
     let same = |is: &Map, name: &str| was.get(name) == is.get(name);

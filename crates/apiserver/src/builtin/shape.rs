@@ -8,11 +8,12 @@
 use allotment_machinery::field::note;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::quantity::Quantity;
+use allotment_machinery::time::{self, TimeError};
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use jiff::Timestamp;
 
-use super::gotime::{self, Precision};
 use super::types::{self, Field, Message, SCHEMA_PROPS, Type};
 use crate::registry::{DecodeError, Decoded};
 
@@ -138,8 +139,8 @@ impl Decoder {
             }
             (Type::IntOrString, value @ Value::String(_)) => Ok(value),
             (Type::Bytes, Value::String(text)) => bytes(&text),
-            (Type::Time, Value::String(text)) => time(&text, Precision::Seconds),
-            (Type::MicroTime, Value::String(text)) => time(&text, Precision::Micros),
+            (Type::Time, Value::String(text)) => point(&text, time::parse, time::format),
+            (Type::MicroTime, Value::String(text)) => point(&text, time::parse_micro, time::format_micro),
             (Type::Json, value) => Ok(value),
             (Type::RawExtension | Type::FieldsV1, value @ Value::Object(_)) => Ok(value),
             (Type::List(of), Value::Array(items)) => self.items(of, items),
@@ -278,9 +279,14 @@ fn quantity(text: &str) -> Result<Value, DecodeError> {
     Ok(Value::from(quantity.to_string()))
 }
 
-fn time(text: &str, precision: Precision) -> Result<Value, DecodeError> {
-    let time = gotime::parse(text, precision).map_err(|message| DecodeError { message })?;
-    Ok(Value::String(gotime::format(time, precision)))
+/// A point in time in its one form.
+fn point(
+    text: &str,
+    parse: fn(&str) -> Result<Timestamp, TimeError>,
+    format: fn(Timestamp) -> String,
+) -> Result<Value, DecodeError> {
+    let time = parse(text).map_err(|error| DecodeError { message: error.to_string() })?;
+    Ok(Value::String(format(time)))
 }
 
 /// What Go calls a type.
@@ -383,6 +389,16 @@ mod tests {
             "apps/v1.Deployment",
             r#"{"spec":{"replicas":1.0}}"#,
             "json: cannot unmarshal number 1.0 into Go struct field DeploymentSpec.spec.replicas of type int32",
+        );
+        check(
+            "coordination/v1.Lease",
+            r#"{"spec":{"renewTime":"2020-01-01T00:00:00Z"}}"#,
+            r#"parsing time "2020-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#,
+        );
+        check(
+            "coordination/v1.Lease",
+            r#"{"spec":{"renewTime":"2020-01-01T1:00:00.000001+01:00"}}"#,
+            r#"{"spec":{"renewTime":"2020-01-01T00:00:00.000001Z"}}"#,
         );
         check("core/v1.Secret", r#"{"data":{"a":"!!"}}"#, "illegal base64 data at input byte 0");
         check("core/v1.Secret", r#"{"data":{"a":"M\nQ=="}}"#, r#"{"data":{"a":"MQ=="}}"#);

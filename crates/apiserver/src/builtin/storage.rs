@@ -13,8 +13,8 @@ use super::checks::{immutable, label_selector, one_of, optional_name};
 use super::look::{flag, is_given, items, list, object, object_at, text, texts};
 use super::print::name_or_default;
 use super::resources::{amount, read};
-use super::rules::{Errors, Rules};
-use crate::registry::Operation;
+use super::rules::{Errors, Rules, WHOLE_TOO};
+use crate::registry::{MetadataChecks, Operation};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
@@ -23,8 +23,15 @@ const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// PersistentVolumes.
 pub(super) const PERSISTENT_VOLUME: Rules = Rules {
+    metadata: MetadataChecks { change: 0, whole: 2, core: true },
     answers_object: true,
-    prepare: |operation, volume| pending(operation, volume),
+    prepare: |operation, volume| {
+        pending(operation, volume);
+        let created = metadata_str(volume, "creationTimestamp").map(str::to_owned);
+        if let (Operation::Create, Some(created), Some(status)) = (operation, created, volume.object_mut("status")) {
+            status.insert("lastPhaseTransitionTime", created);
+        }
+    },
     validate: validate_volume,
     select: |object, field| (field == "name").then(|| metadata_str(object, "name").unwrap_or_default().to_owned()),
     cells: Some(volume_cells),
@@ -33,6 +40,7 @@ pub(super) const PERSISTENT_VOLUME: Rules = Rules {
 
 /// PersistentVolumeClaims.
 pub(super) const PERSISTENT_VOLUME_CLAIM: Rules = Rules {
+    metadata: WHOLE_TOO,
     answers_object: true,
     prepare: |operation, claim| pending(operation, claim),
     validate: |claim, errors| {
@@ -48,6 +56,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIM: Rules = Rules {
 
 /// StorageClasses.
 pub(super) const STORAGE_CLASS: Rules = Rules {
+    metadata: WHOLE_TOO,
     answers_object: true,
     validate: |class, errors| {
         let path = Path::root();
@@ -73,7 +82,6 @@ pub(super) const STORAGE_CLASS: Rules = Rules {
 pub(super) const CSI_DRIVER: Rules = Rules {
     answers_object: true,
     unconditional: false,
-    counts: true,
     validate: |driver, errors| {
         if let Some(spec) = object(driver, "spec") {
             let path = Path::new("spec");

@@ -245,6 +245,9 @@ fn validate(row: &Row, object: &Map) -> Result<(), ApiError> {
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let mut errors = row.version().schema.validate(None, object);
     errors.extend(row.kind.strategy.validate(Operation::Create, object));
+    if row.kind.strategy.metadata_checks().core {
+        errors.extend(rules::validate_core_finalizers(metadata));
+    }
     // What holds for all kinds is looked at in the end where the kind itself does not look at it.
     if errors.is_empty() || row.kind.strategy.validates_metadata() {
         let rule = row.kind.strategy.name_rule();

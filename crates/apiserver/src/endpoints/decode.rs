@@ -9,8 +9,8 @@ use allotment_machinery::object::metadata_str;
 use allotment_machinery::yaml;
 use bytes::Bytes;
 
-use super::metadata;
 use super::options::FieldValidation;
+use super::{metadata, order};
 use crate::builtin;
 use crate::negotiation::BodyMedia;
 use crate::protobuf;
@@ -87,7 +87,10 @@ pub(super) fn object(
     let cannot = |why: &str| {
         ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", row.kind.kind))
     };
-    let complaints = shape(row, &mut object, complaints).map_err(|error| cannot(&error.message))?;
+    let mut complaints = shape(row, &mut object, complaints).map_err(|error| cannot(&error.message))?;
+    if media == BodyMedia::Json && !row.kind.custom && complaints.len() > 1 {
+        sort_as_they_stand(body, &mut complaints);
+    }
     match validation {
         FieldValidation::Ignore => {}
         FieldValidation::Warn => complaints.into_iter().for_each(|text| cx.warn(text)),
@@ -113,6 +116,21 @@ pub(super) fn shape_applied(row: &Row, object: &mut Map) -> Result<(), DecodeErr
     metadata::decode(object, &mut Vec::new())?;
     row.version().schema.default_applied(object);
     Ok(())
+}
+
+/// Built-in kinds are read member by member: complaints come in the order of the body. Those of custom
+/// resources come by sort.
+fn sort_as_they_stand(body: &[u8], complaints: &mut [String]) {
+    let path_of = |complaint: &str| -> (bool, String) {
+        let again = complaint.starts_with("duplicate field ");
+        (again, complaint.split_once('"').map_or("", |(_, rest)| rest.trim_end_matches('"')).to_owned())
+    };
+    let paths: Vec<String> = complaints.iter().map(|complaint| path_of(complaint).1).collect();
+    let places = order::places(body, paths.iter().map(String::as_str));
+    complaints.sort_by_cached_key(|complaint| {
+        let (again, path) = path_of(complaint);
+        places.get(path.as_str()).map_or(usize::MAX, |places| if again { places.second } else { places.first })
+    });
 }
 
 /// Each complaint once, duplicates first.
@@ -256,6 +274,18 @@ pub(super) fn protobuf_options(body: &[u8]) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn complaints_of_built_in_kinds_come_as_they_stand() {
+        let body = br#"{"metadata":{"foo":1},"data":{"k":"1","k":"2"},"bar":true}"#;
+        let mut complaints = ["duplicate field \"data.k\"", "unknown field \"bar\"", "unknown field \"metadata.foo\""]
+            .map(str::to_owned);
+        sort_as_they_stand(body, &mut complaints);
+        assert_eq!(
+            complaints,
+            ["unknown field \"metadata.foo\"", "duplicate field \"data.k\"", "unknown field \"bar\""]
+        );
+    }
 
     #[test]
     fn complaints_are_told_once_and_the_first_of_many() {

@@ -10,6 +10,7 @@ mod get;
 mod list;
 pub(crate) mod metadata;
 mod options;
+mod order;
 mod ownership;
 mod patch;
 pub(crate) mod render;

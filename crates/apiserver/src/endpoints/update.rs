@@ -269,9 +269,13 @@ fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &st
     let metadata =
         |object: &'_ Map| -> Map { object.get("metadata").and_then(Value::as_object).unwrap_or(&empty).clone() };
     let (old_metadata, new_metadata) = (metadata(old), metadata(new));
-    let mut errors = rules::validate_update(&new_metadata, &old_metadata);
-    // Kubernetes checks metadata twice on updates, once for all kinds and once for each, and lists both.
-    errors.extend(errors.clone());
+    // Kubernetes judges metadata in layers, and each tells what it finds.
+    let checks = row.kind.strategy.metadata_checks();
+    let mut errors = told(&rules::validate_update(&new_metadata, &old_metadata), 1 + checks.change);
+    errors.extend(told(&rules::validate_always(&new_metadata), 1 + checks.whole));
+    if checks.core {
+        errors.extend(told(&rules::validate_core_finalizers(&new_metadata), checks.change + checks.whole));
+    }
     let schema = &row.version().schema;
     errors.extend(match operation {
         Operation::Update { subresource: "status", .. } => schema.validate_status(old, new),
@@ -283,6 +287,11 @@ fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &st
     } else {
         Err(ApiError::invalid(row.kind.shown_group(), &row.kind.kind, name, &errors))
     }
+}
+
+/// Faults as often as they are found.
+fn told(errors: &[FieldError], times: usize) -> Vec<FieldError> {
+    (0..times).flat_map(|_| errors.iter().cloned()).collect()
 }
 
 /// Whether nothing holds the object back any more whose deletion has begun.

@@ -37,7 +37,8 @@ fn some_value(ty: &'static Type, choices: &mut Choices, depth: usize) -> Value {
         |name: &str, choices: &mut Choices| Value::Object(some_object(message(name).expect(name), choices, depth + 1));
     let text = |choices: &mut Choices| Value::from(["", "a", "ü/x", "b.c"][choices.below(4) as usize]);
     match ty {
-        Type::String | Type::Quantity => text(choices),
+        Type::String => text(choices),
+        Type::Quantity => Value::from(["0", "1", "500m", "1536Mi", "12e6"][choices.below(5) as usize]),
         Type::Duration => Value::from("1m0s"),
         Type::Bool => Value::from(choices.below(2) == 0),
         Type::Int32 => Value::from([0, 1, -1, i64::from(i32::MAX), i64::from(i32::MIN)][choices.below(5) as usize]),

@@ -11,5 +11,5 @@ pub use allotment_machinery::names::NameRule;
 pub use connect::Connect;
 pub use kind::{Column, Kind, Scale, Subresource, Subresources, Version};
 pub use schema::{DecodeError, Decoded, PatchError, Published, Schema};
-pub use strategy::{Operation, Strategy};
+pub use strategy::{MetadataChecks, Operation, Strategy};
 pub use table::{Registry, Row};

@@ -22,6 +22,18 @@ pub enum Operation<'a> {
     },
 }
 
+/// How often a kind's own rules judge metadata besides the rules for all kinds. Each time its faults are
+/// told again, which Kubernetes' clients see as so many causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataChecks {
+    /// How often a change is judged as one, old beside new.
+    pub change: usize,
+    /// How often new metadata is judged by itself when an object changes.
+    pub whole: usize,
+    /// Whether finalizers without a domain have to be standard ones.
+    pub core: bool,
+}
+
 /// The hooks of a kind. Schema, pruning and defaulting by schema, metadata rules and generation are
 /// generic and not repeated here.
 pub trait Strategy: Debug + Send + Sync + 'static {
@@ -55,6 +67,11 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     /// labels, annotations, owners and finalizers can be written there too.
     fn status_keeps_metadata(&self) -> bool {
         false
+    }
+
+    /// How often metadata is judged: once as a change, as most kinds have it.
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { change: 1, whole: 0, core: false }
     }
 
     /// Whether new objects are taken: not of a kind whose definition is being deleted.

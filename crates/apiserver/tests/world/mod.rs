@@ -68,6 +68,10 @@ impl World {
     /// A server with the platform's tenant.
     pub(crate) async fn new() -> Self {
         let store = Memory::new(0, HistoryLimits::default());
+        World::over(store).await
+    }
+
+    async fn over(store: Memory) -> Self {
         let server = ApiServer::start(ServerConfig {
             store: Arc::new(store.clone()),
             clock: Arc::new(Still),
@@ -79,6 +83,12 @@ impl World {
         let world = World { store, server };
         world.ensure(Tenant::platform()).await.expect("a tenant");
         world
+    }
+
+    /// The same objects behind another server, which knows nothing of what this one did.
+    pub(crate) async fn restarted(self) -> Self {
+        self.server.stop().await;
+        World::over(self.store).await
     }
 
     /// Adds the tenant `id`.
