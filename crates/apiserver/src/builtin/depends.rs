@@ -113,7 +113,7 @@ pub(super) fn labels_of_template(object: &Map) -> Option<Value> {
 pub(super) fn take_labels(object: &mut Map, labels: Option<Value>) {
     let Some(labels) = labels else { return };
     if let Some(metadata) = object.object_mut("metadata")
-        && !metadata.get("labels").and_then(Value::as_object).is_some_and(|have| !have.is_empty())
+        && metadata.get("labels").and_then(Value::as_object).is_none_or(Map::is_empty)
     {
         metadata.insert("labels", labels);
     }

@@ -4,6 +4,7 @@
 //! What is left out is what kube-apiserver itself answers by chance: lists from its cache, garbage that is
 //! collected some time later, names whose order their random end decides.
 
+mod applied;
 mod apply;
 mod definition;
 mod kinds;
