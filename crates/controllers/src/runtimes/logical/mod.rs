@@ -17,10 +17,11 @@ mod tenants;
 use std::sync::Arc;
 
 use allotment_api::reasons::ClusterConditionReason;
+use allotment_api::requests::Cluster;
 use allotment_pki::KeySource;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Preconditions};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 
 use crate::frame::{Seams, Writer, is_conflict, is_gone};
 use crate::providers::{AdminAccess, Health, Order, ProviderError, Removal};
@@ -41,7 +42,7 @@ pub struct LogicalRuntime {
 
 impl LogicalRuntime {
     /// A runtime whose records lie behind `platform`.
-    pub fn new(platform: kube::Client, tenants: Arc<dyn Tenants>, keys: Arc<dyn KeySource>, seams: Seams) -> Self {
+    pub fn new(platform: Client, tenants: Arc<dyn Tenants>, keys: Arc<dyn KeySource>, seams: Seams) -> Self {
         let secrets = Api::namespaced(platform, PLANES_NAMESPACE);
         LogicalRuntime { secrets, tenants, keys, seams, writer: Writer::new("allot-logical") }
     }
@@ -54,7 +55,17 @@ impl LogicalRuntime {
                 let message = "the control plane was never made, and the Cluster is being deleted".to_owned();
                 return Ok(Health::Progressing { message });
             }
-            None => self.record(order).await?,
+            None => {
+                let tenant = self.record(order).await?;
+                // A view that lags may take a Cluster for one that is to be made although it is gone. Once the
+                // record is there, whoever deletes the Cluster from now on finds it.
+                if !self.is_wanted(order).await? {
+                    self.remove(order).await?;
+                    let message = "the Cluster was deleted before its control plane was made".to_owned();
+                    return Ok(Health::Progressing { message });
+                }
+                tenant
+            }
         };
         self.tenants.ensure(&tenant).await.map_err(|error| ProviderError::Runtime(Box::new(error)))?;
         Ok(Health::Healthy { version: tenant.version })
@@ -99,6 +110,15 @@ impl LogicalRuntime {
         }
         let client = self.tenants.admin(&tenant.id);
         Ok(AdminAccess { client, endpoint: self.tenants.endpoint(&tenant.id) })
+    }
+
+    /// Whether the Cluster is there and not being deleted, by a read that no cache answers.
+    async fn is_wanted(&self, order: &Order) -> Result<bool, ProviderError> {
+        let clusters = Api::<Cluster>::namespaced(self.secrets.clone().into_client(), &order.namespace);
+        let there = clusters.get_opt(&order.name).await?;
+        Ok(there.is_some_and(|cluster| {
+            cluster.uid().as_deref() == Some(&order.uid) && cluster.metadata.deletion_timestamp.is_none()
+        }))
     }
 
     async fn recorded(&self, order: &Order) -> Result<Option<Tenant>, ProviderError> {
