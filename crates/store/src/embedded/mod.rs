@@ -210,7 +210,7 @@ pub async fn check(dir: &Path) -> Result<Report, OpenError> {
     .await
 }
 
-/// Says what [`repair`] would do to the store in the folder `dir`, without changing it.
+/// Says what [`repair()`] would do to the store in the folder `dir`, without changing it.
 ///
 /// # Errors
 /// As [`Embedded::open`]; a snapshot that is damaged cannot be repaired.
