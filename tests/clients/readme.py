@@ -27,7 +27,8 @@ for block in re.findall(r"```console\n(.*?)```", (root / "README.md").read_text(
             continue
         done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60)
         printed = (done.stdout + done.stderr).splitlines()
-        for line in shown:
+        # Dots stand for what is left out.
+        for line in (line for line in shown if line.strip() not in ("", "...")):
             # What is generated (names, times, ages) stands behind the first word or two.
             words = re.split(r"\s+", line.strip())[: 1 if "-" in line.split()[0] else 2]
             start = re.escape(words[0]) + "".join(r"\s+" + (re.escape(w) if not re.search(r"\d", w) else r"\S+") for w in words[1:])

@@ -18,7 +18,7 @@ use crate::cli::{Cli, Command};
 use crate::exit::{Code, Failure};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
