@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 const KUBERNETES: &str = "v0.36.3";
 
 /// Where the table of the built-in types is kept, from the root of the workspace.
-const TYPES: &str = "crates/apiserver/src/builtin/types.txt";
+const TYPES: &str = "crates/apiserver/src/builtin/types/types.txt";
 
 /// Go packages whose types the table holds: module, folder in it, short name in the table.
 const PACKAGES: &[(&str, &str, &str)] = &[

@@ -5,11 +5,11 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 use jiff::Timestamp;
 
-use super::cells;
-use super::checks::{one_of, required_name};
-use super::look::{int, is_given, items, object, text};
-use super::print::number;
-use super::rules::{Errors, Rules};
+use crate::builtin::print::cells;
+use crate::builtin::print::number;
+use crate::builtin::rules::checks::{one_of, required_name};
+use crate::builtin::rules::look::{int, is_given, items, object, text};
+use crate::builtin::rules::{Errors, Rules};
 
 /// The kinds of metrics, and the member that says more of each.
 const METRICS: [(&str, &str); 5] = [
@@ -23,7 +23,7 @@ const METRICS: [(&str, &str); 5] = [
 const SHOWN_METRICS: usize = 2;
 
 /// HorizontalPodAutoscalers.
-pub(super) const AUTOSCALER: Rules =
+pub(crate) const AUTOSCALER: Rules =
     Rules { validate, cells: Some(autoscaler_cells), ..Rules::of("autoscaling/v2.HorizontalPodAutoscaler") };
 
 fn validate(scaler: &Map, errors: &mut Errors) {

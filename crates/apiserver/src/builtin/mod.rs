@@ -2,59 +2,30 @@
 //!
 //! Everything here is pure. What controllers do about these kinds is left to [`crate::loops`].
 
-mod account;
-mod addresses;
 mod apps;
 mod autoscaling;
 mod batch;
-mod cells;
-mod checks;
-mod columns;
-mod config;
-mod containers;
-mod cron;
-mod defaults;
-mod depends;
-mod describe;
-mod endpoints;
-mod event;
-mod expand;
-mod gojson;
-#[cfg(test)]
-mod judged;
-mod look;
-mod namespace;
-mod network;
-mod pod;
-mod pod_cells;
-mod pod_quality;
+mod core;
+mod networking;
 mod policy;
 mod print;
-mod quota;
 mod rbac;
-mod resources;
 mod rows;
 mod rules;
-mod schema;
-mod service;
-mod service_addresses;
-mod service_rules;
-mod shape;
 mod storage;
 mod types;
-mod volumes;
 
-pub(crate) use cells::since;
-pub(crate) use describe::{describe, descriptions};
-pub(crate) use namespace::FINALIZER as NAMESPACE_FINALIZER;
+pub(crate) use self::core::namespace::FINALIZER as NAMESPACE_FINALIZER;
+pub(crate) use self::core::service::addresses::{Claim, Refusal, Stock, allocate, claims};
+pub(crate) use print::cells::since;
 pub use rows::kinds;
-pub(crate) use service_addresses::{Claim, Refusal, Stock, allocate, claims};
-pub(crate) use shape::decode_whole;
+pub(crate) use types::describe::{describe, descriptions};
+pub(crate) use types::shape::decode_whole;
 pub(crate) use types::{Field, List, Message, SCHEMA_PROPS, Type, message, message_of_kind, table};
 
 /// The type of scales, which kinds of every group show.
 pub(crate) fn scale_schema() -> allotment_machinery::schema::NamedSchema {
-    expand::schema("autoscaling/v1.Scale")
+    types::expand::schema("autoscaling/v1.Scale")
 }
 
 /// A time as JSON shows it, to the second or to the microsecond; `None` for years that JSON has no text for.

@@ -6,10 +6,12 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 use allotment_machinery::object::metadata_str;
 
-use super::cells;
-use super::checks::{at_most_all, immutable, label_selector, not_negative, number_or_percent, one_of, required_name};
-use super::look::{flag, int, is_given, object, text};
-use super::rules::{Errors, Rules};
+use crate::builtin::print::cells;
+use crate::builtin::rules::checks::{
+    at_most_all, immutable, label_selector, not_negative, number_or_percent, one_of, required_name,
+};
+use crate::builtin::rules::look::{flag, int, is_given, object, text};
+use crate::builtin::rules::{Errors, Rules};
 use crate::registry::MetadataChecks;
 
 /// The highest priority that is not the system's.
@@ -20,7 +22,7 @@ const SYSTEM_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 /// PodDisruptionBudgets.
-pub(super) const POD_DISRUPTION_BUDGET: Rules = Rules {
+pub(crate) const POD_DISRUPTION_BUDGET: Rules = Rules {
     metadata: MetadataChecks { change: 0, whole: 0, core: false },
     counts: true,
     unconditional: false,
@@ -38,7 +40,7 @@ pub(super) const POD_DISRUPTION_BUDGET: Rules = Rules {
             Some(Value::Number(number)) => Value::from(number.as_str()),
             _ => Value::from("N/A"),
         };
-        let allowed = super::print::number(budget, &["status", "disruptionsAllowed"]);
+        let allowed = crate::builtin::print::number(budget, &["status", "disruptionsAllowed"]);
         vec![
             cells::name(budget),
             shown("minAvailable"),
@@ -51,7 +53,7 @@ pub(super) const POD_DISRUPTION_BUDGET: Rules = Rules {
 };
 
 /// PriorityClasses.
-pub(super) const PRIORITY_CLASS: Rules = Rules {
+pub(crate) const PRIORITY_CLASS: Rules = Rules {
     counts: true,
     validate: validate_priority,
     validate_change: |old, new, errors| {
@@ -73,7 +75,7 @@ pub(super) const PRIORITY_CLASS: Rules = Rules {
 };
 
 /// RuntimeClasses.
-pub(super) const RUNTIME_CLASS: Rules = Rules {
+pub(crate) const RUNTIME_CLASS: Rules = Rules {
     metadata: MetadataChecks { change: 1, whole: 1, core: false },
     creates_on_update: true,
     unconditional: false,

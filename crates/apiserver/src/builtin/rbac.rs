@@ -6,21 +6,21 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::{json, names, selector};
 use jiff::Timestamp;
 
-use super::cells;
+use crate::builtin::print::cells;
 use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// Roles and ClusterRoles.
 #[derive(Debug)]
-pub(super) struct Role {
-    pub(super) namespaced: bool,
+pub(crate) struct Role {
+    pub(crate) namespaced: bool,
 }
 
 /// RoleBindings and ClusterRoleBindings.
 #[derive(Debug)]
-pub(super) struct Binding {
-    pub(super) namespaced: bool,
+pub(crate) struct Binding {
+    pub(crate) namespaced: bool,
 }
 
 fn list<'a>(object: &'a Map, field: &str) -> &'a [Value] {
@@ -207,8 +207,8 @@ fn check_subject(subject: &Map, namespaced: bool, path: &Path, errors: &mut Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::super::judged::check;
     use super::*;
+    use crate::builtin::rules::judged::check;
 
     #[test]
     fn rules_are_on_resources_or_on_paths() {

@@ -8,12 +8,12 @@ use allotment_machinery::names;
 use allotment_machinery::object::metadata_str;
 use jiff::Timestamp;
 
-use super::cells;
-use super::checks::{immutable, label_selector, one_of, optional_name};
-use super::look::{flag, is_given, items, list, object, object_at, text, texts};
-use super::print::name_or_default;
-use super::resources::{amount, read};
-use super::rules::{Errors, Rules, WHOLE_TOO};
+use crate::builtin::core::resources::{amount, read};
+use crate::builtin::print::cells;
+use crate::builtin::print::name_or_default;
+use crate::builtin::rules::checks::{immutable, label_selector, one_of, optional_name};
+use crate::builtin::rules::look::{flag, is_given, items, list, object, object_at, text, texts};
+use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
 use crate::registry::{MetadataChecks, Operation};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -22,7 +22,7 @@ const RECLAIM: [&str; 3] = ["Delete", "Recycle", "Retain"];
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// PersistentVolumes.
-pub(super) const PERSISTENT_VOLUME: Rules = Rules {
+pub(crate) const PERSISTENT_VOLUME: Rules = Rules {
     metadata: MetadataChecks { change: 0, whole: 2, core: true },
     answers_object: true,
     prepare: |operation, volume| {
@@ -39,7 +39,7 @@ pub(super) const PERSISTENT_VOLUME: Rules = Rules {
 };
 
 /// PersistentVolumeClaims.
-pub(super) const PERSISTENT_VOLUME_CLAIM: Rules = Rules {
+pub(crate) const PERSISTENT_VOLUME_CLAIM: Rules = Rules {
     metadata: WHOLE_TOO,
     answers_object: true,
     prepare: |operation, claim| pending(operation, claim),
@@ -55,7 +55,7 @@ pub(super) const PERSISTENT_VOLUME_CLAIM: Rules = Rules {
 };
 
 /// StorageClasses.
-pub(super) const STORAGE_CLASS: Rules = Rules {
+pub(crate) const STORAGE_CLASS: Rules = Rules {
     metadata: WHOLE_TOO,
     answers_object: true,
     validate: |class, errors| {
@@ -64,7 +64,12 @@ pub(super) const STORAGE_CLASS: Rules = Rules {
             "" => errors.push(FieldError::required(&path.child("provisioner"), "")),
             name => {
                 let lower = name.to_lowercase();
-                super::checks::faults(&path.child("provisioner"), name, names::qualified_name(&lower), errors);
+                crate::builtin::rules::checks::faults(
+                    &path.child("provisioner"),
+                    name,
+                    names::qualified_name(&lower),
+                    errors,
+                );
             }
         }
         one_of(class, "reclaimPolicy", &["Delete", "Retain"], &path, errors);
@@ -79,7 +84,7 @@ pub(super) const STORAGE_CLASS: Rules = Rules {
 };
 
 /// CSIDrivers.
-pub(super) const CSI_DRIVER: Rules = Rules {
+pub(crate) const CSI_DRIVER: Rules = Rules {
     answers_object: true,
     unconditional: false,
     validate: |driver, errors| {
@@ -168,7 +173,7 @@ fn validate_volume(volume: &Map, errors: &mut Errors) {
 }
 
 /// What a claim, or a template of one, has to be.
-pub(super) fn claim_spec(spec: &Map, path: &Path, errors: &mut Errors) {
+pub(crate) fn claim_spec(spec: &Map, path: &Path, errors: &mut Errors) {
     access_modes(spec, "at least 1 access mode is required", path, errors);
     label_selector(spec, "selector", path, errors);
     let size = object_at(spec, &["resources", "requests"]).and_then(|requests| requests.get("storage"));
@@ -304,7 +309,7 @@ fn driver_cells(driver: &Map, now: Timestamp) -> Vec<Value> {
         Value::from(flag(spec, "storageCapacity")),
         Value::from(if is_given(spec, "tokenRequests") { tokens } else { "<unset>".to_owned() }),
         Value::from(flag(spec, "requiresRepublish")),
-        super::print::or_none(&modes),
+        crate::builtin::print::or_none(&modes),
         cells::age(driver, now),
     ]
 }

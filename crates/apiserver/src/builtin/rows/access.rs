@@ -2,10 +2,10 @@
 
 use allotment_store::Resource;
 
-use super::super::account::Lease;
-use super::super::event::NewEvent;
-use super::super::rbac::{Binding, Role};
 use super::{Row, row, status};
+use crate::builtin::core::account::Lease;
+use crate::builtin::core::event::NewEvent;
+use crate::builtin::rbac::{Binding, Role};
 use crate::crd::DefinitionStrategy;
 
 const NEW_EVENT_FIELDS: &[&str] = &[

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::account::ServiceAccount;
-use super::super::config::{ConfigMap, Secret};
-use super::super::event::CoreEvent;
-use super::super::namespace::Namespace;
 use super::{Row, row};
 use crate::auth::TokenRequest;
+use crate::builtin::core::account::ServiceAccount;
+use crate::builtin::core::config::{ConfigMap, Secret};
+use crate::builtin::core::event::CoreEvent;
+use crate::builtin::core::namespace::Namespace;
 use crate::registry::{Subresource, Subresources};
 
 /// Namespaces are not deleted by the collection.

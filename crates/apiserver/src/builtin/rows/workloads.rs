@@ -1,8 +1,17 @@
 //! The rows of what charts and manifests carry: workloads, networks, quotas, storage. Nothing runs here, so
 //! they are inert: defaulted, validated, stored.
 
-use super::super::{apps, autoscaling, batch, endpoints, network, pod, policy, quota, service, storage};
 use super::{Row, ruled, scaled, status};
+use crate::builtin::apps;
+use crate::builtin::autoscaling;
+use crate::builtin::batch;
+use crate::builtin::core::endpoints;
+use crate::builtin::core::pod;
+use crate::builtin::core::quota;
+use crate::builtin::core::service;
+use crate::builtin::networking;
+use crate::builtin::policy;
+use crate::builtin::storage;
 use crate::registry::Subresources;
 
 const ALL: &[&str] = &["all"];
@@ -97,9 +106,9 @@ fn batch() -> Vec<Row> {
 fn networking() -> Vec<Row> {
     let group = "networking.k8s.io";
     vec![
-        Row { short_names: &["ing"], subresources: status(), ..ruled(group, "ingresses", network::INGRESS) },
-        Row { namespaced: false, ..ruled(group, "ingressclasses", network::INGRESS_CLASS) },
-        Row { short_names: &["netpol"], ..ruled(group, "networkpolicies", network::NETWORK_POLICY) },
+        Row { short_names: &["ing"], subresources: status(), ..ruled(group, "ingresses", networking::INGRESS) },
+        Row { namespaced: false, ..ruled(group, "ingressclasses", networking::INGRESS_CLASS) },
+        Row { short_names: &["netpol"], ..ruled(group, "networkpolicies", networking::NETWORK_POLICY) },
         ruled("discovery.k8s.io", "endpointslices", endpoints::ENDPOINT_SLICE),
     ]
 }

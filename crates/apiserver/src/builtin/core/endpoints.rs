@@ -1,0 +1,176 @@
+//! Endpoints and EndpointSlices (`k8s.io/kubernetes/pkg/apis/core/validation`, `pkg/apis/discovery/validation`).
+
+use std::collections::BTreeSet;
+
+use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::names;
+use jiff::Timestamp;
+
+use crate::builtin::print::cells;
+use crate::builtin::print::{first_of, or_none};
+use crate::builtin::rules::addresses::{address, reachable};
+use crate::builtin::rules::checks::{immutable, one_of_required, optional_name, port_number, required};
+use crate::builtin::rules::look::{int, is_given, items, list, text, texts};
+use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
+use crate::registry::MetadataChecks;
+
+const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+/// What clients of Endpoints are told.
+pub(crate) const DEPRECATED: &str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+/// Bounds of a slice, as in Kubernetes.
+const MOST_ENDPOINTS: usize = 1000;
+const MOST_PORTS: usize = 20_000;
+const MOST_ADDRESSES: usize = 100;
+
+/// Endpoints.
+pub(crate) const ENDPOINTS: Rules = Rules {
+    metadata: WHOLE_TOO,
+    creates_on_update: true,
+    validate: |object, errors| {
+        for (index, subset) in items(object, "subsets") {
+            validate_subset(subset, &Path::new("subsets").index(index), errors);
+        }
+    },
+    cells: Some(|object, now| vec![cells::name(object), addresses_of(object), cells::age(object, now)]),
+    ..Rules::of("core/v1.Endpoints")
+};
+
+/// EndpointSlices.
+pub(crate) const ENDPOINT_SLICE: Rules = Rules {
+    metadata: MetadataChecks { change: 0, whole: 1, core: true },
+    counts: true,
+    validate: validate_slice,
+    validate_change: |old, new, errors| immutable(old, new, &["addressType"], &Path::root(), errors),
+    cells: Some(slice_cells),
+    ..Rules::of("discovery/v1.EndpointSlice")
+};
+
+fn validate_subset(subset: &Map, path: &Path, errors: &mut Errors) {
+    if list(subset, "addresses").is_empty() && list(subset, "notReadyAddresses").is_empty() {
+        errors.push(FieldError::required(path, "must specify `addresses` or `notReadyAddresses`"));
+    }
+    for name in ["addresses", "notReadyAddresses"] {
+        for (index, endpoint) in items(subset, name) {
+            let path = path.child(name).index(index);
+            if let Some(ip) = address(text(endpoint, "ip"), &path.child("ip"), errors) {
+                reachable(ip, &path.child("ip"), errors);
+            }
+            optional_name(endpoint, "hostname", names::dns1123_label, &path, errors);
+            optional_name(endpoint, "nodeName", names::dns1123_subdomain, &path, errors);
+        }
+    }
+    let several = list(subset, "ports").len() > 1;
+    for (index, port) in items(subset, "ports") {
+        let path = path.child("ports").index(index);
+        if several {
+            required(port, "name", &path, errors);
+        }
+        optional_name(port, "name", names::dns1123_label, &path, errors);
+        port_number(int(port, "port").unwrap_or_default(), &path.child("port"), errors);
+        one_of_required(port, "protocol", PROTOCOLS, &path, errors);
+        optional_name(port, "appProtocol", names::qualified_name, &path, errors);
+    }
+}
+
+fn validate_slice(slice: &Map, errors: &mut Errors) {
+    one_of_required(slice, "addressType", &["FQDN", "IPv4", "IPv6"], &Path::root(), errors);
+    slice_ports(slice, errors);
+    let path = Path::new("endpoints");
+    let count = list(slice, "endpoints").len();
+    if count > MOST_ENDPOINTS {
+        return errors.push(FieldError::too_many(&path, count, MOST_ENDPOINTS));
+    }
+    for (index, endpoint) in items(slice, "endpoints") {
+        let path = path.index(index);
+        slice_addresses(text(slice, "addressType"), endpoint, &path.child("addresses"), errors);
+        optional_name(endpoint, "nodeName", names::dns1123_subdomain, &path, errors);
+        optional_name(endpoint, "hostname", names::dns1123_label, &path, errors);
+    }
+}
+
+fn slice_ports(slice: &Map, errors: &mut Errors) {
+    let path = Path::new("ports");
+    let count = list(slice, "ports").len();
+    if count > MOST_PORTS {
+        return errors.push(FieldError::too_many(&path, count, MOST_PORTS));
+    }
+    let mut seen = BTreeSet::new();
+    for (index, port) in items(slice, "ports") {
+        let path = path.index(index);
+        optional_name(port, "name", names::dns1123_label, &path, errors);
+        if !seen.insert(text(port, "name")) {
+            errors.push(FieldError::duplicate(&path.child("name"), text(port, "name")));
+        }
+        one_of_required(port, "protocol", PROTOCOLS, &path, errors);
+        optional_name(port, "appProtocol", names::qualified_name, &path, errors);
+    }
+}
+
+fn slice_addresses(kind: &str, endpoint: &Map, path: &Path, errors: &mut Errors) {
+    match list(endpoint, "addresses").len() {
+        0 => errors.push(FieldError::required(path, "must contain at least 1 address")),
+        count if count > MOST_ADDRESSES => errors.push(FieldError::too_many(path, count, MOST_ADDRESSES)),
+        _ => {}
+    }
+    for (index, text) in texts(endpoint, "addresses").enumerate() {
+        let at = path.index(index);
+        match kind {
+            "IPv4" | "IPv6" => {
+                let Some(ip) = address(text, &at, errors) else { continue };
+                if ip.is_ipv4() != (kind == "IPv4") {
+                    errors.push(FieldError::invalid(path, text, format!("must be an {kind} address")));
+                }
+                reachable(ip, &at, errors);
+            }
+            "FQDN" => {
+                let name = text.strip_suffix('.').unwrap_or(text);
+                crate::builtin::rules::checks::faults(&at, text, names::dns1123_subdomain(name), errors);
+                if !name.contains('.') {
+                    let detail = "should be a domain with at least two segments separated by dots";
+                    errors.push(FieldError::invalid(&at, text, detail));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Every address with every port.
+fn addresses_of(object: &Map) -> Value {
+    let mut all = Vec::new();
+    for (_, subset) in items(object, "subsets") {
+        let addresses = || items(subset, "addresses").map(|(_, endpoint)| text(endpoint, "ip"));
+        if list(subset, "ports").is_empty() {
+            all.extend(addresses().map(str::to_owned));
+        }
+        for (_, port) in items(subset, "ports") {
+            let number = int(port, "port").unwrap_or_default();
+            all.extend(
+                addresses()
+                    .map(|ip| if ip.contains(':') { format!("[{ip}]:{number}") } else { format!("{ip}:{number}") }),
+            );
+        }
+    }
+    if list(object, "subsets").is_empty() { or_none("") } else { Value::from(first_of(&all)) }
+}
+
+fn slice_cells(slice: &Map, now: Timestamp) -> Vec<Value> {
+    let ports: Vec<String> = items(slice, "ports")
+        .map(|(_, port)| match int(port, "port") {
+            Some(number) => number.to_string(),
+            None if is_given(port, "name") => text(port, "name").to_owned(),
+            None => "*".to_owned(),
+        })
+        .collect();
+    let addresses: Vec<String> =
+        items(slice, "endpoints").flat_map(|(_, endpoint)| texts(endpoint, "addresses")).map(str::to_owned).collect();
+    let shown = |list: &[String]| if list.is_empty() { "<unset>".to_owned() } else { first_of(list) };
+    vec![
+        cells::name(slice),
+        Value::from(text(slice, "addressType")),
+        Value::from(shown(&ports)),
+        Value::from(shown(&addresses)),
+        cells::age(slice, now),
+    ]
+}

@@ -1,0 +1,167 @@
+//! A kind's strategy as data: what is particular about it in a few flags and functions, so that a kind more
+//! is a row more. What all kinds with a status have in common, status set by `/status` alone, stands here.
+
+pub(super) mod addresses;
+pub(super) mod checks;
+#[cfg(test)]
+pub(super) mod judged;
+pub(super) mod look;
+
+use std::fmt;
+
+use allotment_machinery::field::FieldError;
+use allotment_machinery::json::{Map, Value};
+use jiff::Timestamp;
+
+use crate::builtin::types;
+use crate::builtin::types::shape;
+use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
+
+/// Of a kind that judges new metadata by itself too when an object changes.
+pub(crate) const WHOLE_TOO: MetadataChecks = MetadataChecks { change: 1, whole: 1, core: true };
+
+/// What is wrong with an object, so far.
+pub(crate) type Errors = Vec<FieldError>;
+
+/// The particulars of a kind. [`Rules::of`] has those of a plain one.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    /// Its message in the type table.
+    pub(crate) message: &'static str,
+    /// How names have to look.
+    pub(crate) names: NameRule,
+    /// Whether `metadata.generation` counts changes.
+    pub(crate) counts: bool,
+    /// Whether a PUT of an absent name creates.
+    pub(crate) creates_on_update: bool,
+    /// Whether a PUT needs no resource version.
+    pub(crate) unconditional: bool,
+    /// How often metadata is judged.
+    pub(crate) metadata: MetadataChecks,
+    /// Whether a delete answers the object.
+    pub(crate) answers_object: bool,
+    /// What is set beyond types and table when a body is decoded.
+    pub(crate) default: fn(&mut Map),
+    /// What the server sets and keeps, after the status has been.
+    pub(crate) prepare: fn(Operation<'_>, &mut Map),
+    /// What is wrong with a new object, or with a changed one as such.
+    pub(crate) validate: fn(&Map, &mut Errors),
+    /// What is wrong with the change from the first to the second, besides what [`Rules::validate`] finds.
+    pub(crate) validate_change: fn(&Map, &Map, &mut Errors),
+    /// What is wrong with a status, with the object before.
+    pub(crate) validate_status: fn(&Map, &Map, &mut Errors),
+    /// What the client is warned of.
+    pub(crate) warn: fn(Operation<'_>, &Map) -> Vec<String>,
+    /// The cells of tables.
+    pub(crate) cells: Option<fn(&Map, Timestamp) -> Vec<Value>>,
+    /// Values of field selectors that are not simply found.
+    pub(crate) select: fn(&Map, &str) -> Option<String>,
+}
+
+impl Rules {
+    /// A kind without particulars whose objects are `message`s: subdomains as names, every PUT taken,
+    /// nothing checked.
+    pub(crate) const fn of(message: &'static str) -> Self {
+        Rules {
+            message,
+            names: NameRule::Subdomain,
+            counts: false,
+            creates_on_update: false,
+            unconditional: true,
+            metadata: MetadataChecks { change: 1, whole: 0, core: true },
+            answers_object: false,
+            default: |_| {},
+            prepare: |_, _| {},
+            validate: |_, _| {},
+            validate_change: |_, _, _| {},
+            validate_status: |_, _, _| {},
+            warn: |_, _| Vec::new(),
+            cells: None,
+            select: |_, _| None,
+        }
+    }
+
+    /// The same particulars for another message.
+    pub(crate) const fn as_message(self, message: &'static str) -> Self {
+        Rules { message, ..self }
+    }
+
+    /// New objects have no status yet; only `/status` changes it.
+    fn keep_status(&self, operation: Operation<'_>, object: &mut Map) {
+        let kept = match operation {
+            Operation::Create => types::message(self.message).and_then(|message| shape::empty(message, "status")),
+            Operation::Update { old, subresource: "" | "scale" } => old.get("status").cloned(),
+            Operation::Update { .. } => return,
+        };
+        match kept {
+            Some(status) => object.insert("status", status),
+            None => object.remove("status"),
+        };
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+impl Strategy for Rules {
+    fn name_rule(&self) -> NameRule {
+        self.names
+    }
+
+    fn counts_generation(&self) -> bool {
+        self.counts
+    }
+
+    fn creates_on_update(&self) -> bool {
+        self.creates_on_update
+    }
+
+    fn updates_unconditionally(&self) -> bool {
+        self.unconditional
+    }
+
+    fn metadata_checks(&self) -> MetadataChecks {
+        self.metadata
+    }
+
+    fn default(&self, object: &mut Map) {
+        (self.default)(object);
+    }
+
+    fn prepare(&self, operation: Operation<'_>, object: &mut Map) {
+        self.keep_status(operation, object);
+        (self.prepare)(operation, object);
+    }
+
+    fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        match operation {
+            Operation::Create => (self.validate)(object, &mut errors),
+            Operation::Update { old, subresource: "status" } => (self.validate_status)(old, object, &mut errors),
+            Operation::Update { old, .. } => {
+                (self.validate)(object, &mut errors);
+                (self.validate_change)(old, object, &mut errors);
+            }
+        }
+        errors
+    }
+
+    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Vec<String> {
+        (self.warn)(operation, object)
+    }
+
+    fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {
+        self.cells.map(|cells| cells(object, now))
+    }
+
+    fn selected_field(&self, object: &Map, field: &str) -> Option<String> {
+        (self.select)(object, field)
+    }
+
+    fn delete_answers_object(&self) -> bool {
+        self.answers_object
+    }
+}
