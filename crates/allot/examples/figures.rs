@@ -2,7 +2,7 @@
 //! request to a working token, and what things cost in memory. Starts `allot up` as a child on loopback
 //! and is its only client.
 //!
-//! `cargo run --release -p allot --example figures -- ready|request|tenants|memory target/release/allot`
+//! `cargo run --release -p allot --example figures -- ready|request|tenants|memory|definitions target/release/allot`
 
 #![expect(clippy::print_stdout, reason = "its output is the report")]
 
@@ -28,19 +28,24 @@ const SOME: usize = 20;
 const TENANTS: usize = 1000;
 const DEFINITIONS: usize = 200;
 const ROUNDS: usize = 3;
+const OBJECTS: usize = 100;
 const NAMESPACE: &str = "figures";
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[tokio::main]
 async fn main() -> Result<()> {
     rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [what, binary] = words.as_slice() else { bail!("usage: figures ready|request|tenants|memory PATH-OF-ALLOT") };
+    let [what, binary] = words.as_slice() else {
+        bail!("usage: figures ready|request|tenants|memory|definitions PATH-OF-ALLOT")
+    };
     let binary = Path::new(binary);
     match what.as_str() {
         "ready" => ready(binary).await,
         "request" => request(binary).await,
         "tenants" => tenants(binary).await,
         "memory" => memory(binary).await,
+        "definitions" => definitions(binary).await,
         other => bail!("no figure is called {other}"),
     }
 }
@@ -167,14 +172,14 @@ async fn watch_secrets(client: &Client) -> Result<Secrets> {
 }
 
 /// Asks for a cluster and access to it at once, and gives the time to the first 200 from that cluster, over
-/// a connection of its own.
-async fn request_once(client: &Client, events: &mut Secrets, name: &str) -> Result<Duration> {
+/// a connection of its own, and that.
+async fn request_once(client: &Client, events: &mut Secrets, name: &str) -> Result<(Duration, Client)> {
     let ask = object("v1alpha1", "ClusterRequest", name, json!({"purposes": ["figures"]}))?;
     let access = object(
         "v1",
         "AccessRequest",
         name,
-        json!({"requestRef": {"name": name}, "permissions": [{"rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]}]}),
+        json!({"requestRef": {"name": name}, "permissions": [{"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}]}),
     )?;
     let (requests, accesses) = (api(client, "v1alpha1", "ClusterRequest"), api(client, "v1", "AccessRequest"));
     let params = PostParams::default();
@@ -189,7 +194,7 @@ async fn request_once(client: &Client, events: &mut Secrets, name: &str) -> Resu
     };
     let granted = self::client(kubeconfig).await?;
     granted.request_text(http_get("/api/v1/namespaces")?).await?;
-    Ok(started.elapsed())
+    Ok((started.elapsed(), granted))
 }
 
 async fn remove(client: &Client, name: &str) -> Result<()> {
@@ -206,7 +211,7 @@ async fn request(binary: &Path) -> Result<()> {
     let mut times = Vec::new();
     for index in 0..REQUESTS {
         let name = format!("r{index}");
-        times.push(request_once(&client, &mut events, &name).await?);
+        times.push(request_once(&client, &mut events, &name).await?.0);
         remove(&client, &name).await?;
     }
     report("request to 200 from the new cluster", &mut times);
@@ -218,7 +223,7 @@ async fn request(binary: &Path) -> Result<()> {
 async fn some(client: &Client, events: &mut Secrets, name: &str) -> Result<()> {
     let mut times = Vec::new();
     for index in 0..SOME {
-        times.push(request_once(client, events, &format!("{name}{index}")).await?);
+        times.push(request_once(client, events, &format!("{name}{index}")).await?.0);
     }
     report(&format!("the {name} clusters"), &mut times);
     for index in 0..SOME {
@@ -269,37 +274,138 @@ async fn tenants(binary: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a fresh platform takes, and each small definition in it.
+/// What a platform takes after what a client begins with: discovery, `kubectl explain`, one definition, some
+/// objects of it.
 async fn memory(binary: &Path) -> Result<()> {
     let dir = tempdir()?;
     let (server, client) = prepared(binary, &dir).await?;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let idle = server.resident()?;
-    println!("idle after 60 s: {idle} KiB");
-    let definitions: Api<CustomResourceDefinition> = Api::all(client);
-    for index in 0..DEFINITIONS {
-        let definition = serde_json::from_value(json!({
-            "metadata": {"name": format!("thing{index}s.figures.example")},
-            "spec": {
-                "group": "figures.example",
-                "names": {"plural": format!("thing{index}s"), "kind": format!("Thing{index}")},
-                "scope": "Namespaced",
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "properties": {"spec": {"type": "object", "properties": {
-                        "size": {"type": "integer", "minimum": 0},
-                        "name": {"type": "string", "maxLength": 63}
-                    }}}
-                }}}]
-            }
-        }))?;
-        definitions.create(&PostParams::default(), &definition).await?;
+    println!("at the start: {} KiB", server.resident()?);
+    for path in ["/api", "/apis"] {
+        let request = http::Request::get(path).header(http::header::ACCEPT, AGGREGATED);
+        client.request_text(request.body(Vec::new())?).await?;
     }
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let with = server.resident()?;
-    println!("{DEFINITIONS} small definitions: {} KiB each", with.saturating_sub(idle) / DEFINITIONS as u64);
+    explain(&client, "api/v1").await?;
+    client.request_text(http_get("/openapi/v2")?).await?;
+    create_definition(&client, &small_definition(0)?).await?;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("figures.example", "v1", "Thing0"));
+    let things: Api<DynamicObject> = Api::namespaced_with(client, NAMESPACE, &resource);
+    for index in 0..OBJECTS {
+        let thing = json!({
+            "apiVersion": "figures.example/v1", "kind": "Thing0", "metadata": {"name": format!("t{index}")},
+            "spec": {"size": index, "name": "x".repeat(60)}
+        });
+        things.create(&PostParams::default(), &serde_json::from_value(thing)?).await?;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    println!("60 s after the exercise: {} KiB", server.resident()?);
     std::fs::remove_dir_all(&dir)?;
     Ok(())
+}
+
+/// What definitions take: small ones that all differ, the same one in many logical clusters, and one as large as
+/// cert-manager's.
+async fn definitions(binary: &Path) -> Result<()> {
+    let dir = tempdir()?;
+    let (server, client) = prepared(binary, &dir).await?;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let each = |what: &str, before: u64, after: u64| {
+        println!("{what}: {} KiB each, n={DEFINITIONS}", after.saturating_sub(before) / DEFINITIONS as u64);
+    };
+    let before = server.resident()?;
+    for index in 0..DEFINITIONS {
+        create_definition(&client, &small_definition(index)?).await?;
+    }
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    each("small definitions", before, server.resident()?);
+
+    let mut events = watch_secrets(&client).await?;
+    let mut inside = Vec::new();
+    for index in 0..DEFINITIONS {
+        let (_, granted) = request_once(&client, &mut events, &format!("d{index}")).await?;
+        inside.push(granted);
+    }
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let before = server.resident()?;
+    for granted in &inside {
+        create_definition(granted, &small_definition(0)?).await?;
+    }
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    each("the same in as many logical clusters", before, server.resident()?);
+
+    let large = large_definition()?;
+    let bytes = serde_json::to_vec(&large)?.len();
+    let before = server.resident()?;
+    let started = Instant::now();
+    create_definition(&client, &large).await?;
+    let created = started.elapsed();
+    let started = Instant::now();
+    let document = explain(&client, "apis/large.example/v1").await?;
+    println!(
+        "a definition of {bytes} bytes: created in {created:.1?}, explained in {:.1?} by {document} bytes",
+        started.elapsed()
+    );
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    println!("it takes {} KiB", server.resident()?.saturating_sub(before));
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// Asks as `kubectl explain` does: for the index, then for one document by its digest; gives the bytes of that.
+async fn explain(client: &Client, document: &str) -> Result<usize> {
+    let index: serde_json::Value = serde_json::from_str(&client.request_text(http_get("/openapi/v3")?).await?)?;
+    let url = index["paths"][document]["serverRelativeURL"].as_str().context("no such document")?;
+    Ok(client.request_text(http_get(url)?).await?.len())
+}
+
+/// Creates a definition; gives the time until its objects are served.
+async fn create_definition(client: &Client, definition: &CustomResourceDefinition) -> Result<()> {
+    Api::all(client.clone()).create(&PostParams::default(), definition).await?;
+    let (group, plural) = (&definition.spec.group, &definition.spec.names.plural);
+    client.request_text(http_get(&format!("/apis/{group}/v1/{plural}"))?).await?;
+    Ok(())
+}
+
+fn small_definition(index: usize) -> Result<CustomResourceDefinition> {
+    let spec = json!({"type": "object", "properties": {
+        "size": {"type": "integer", "minimum": 0},
+        "name": {"type": "string", "maxLength": 63},
+        format!("own{index}"): {"type": "string"}
+    }});
+    definition("figures.example", &format!("Thing{index}"), spec)
+}
+
+/// As large as those of cert-manager: some 300 KB with thousands of described fields.
+fn large_definition() -> Result<CustomResourceDefinition> {
+    fn level(depth: usize, path: &str) -> serde_json::Value {
+        let mut properties = serde_json::Map::new();
+        for index in 0..7 {
+            let name = format!("field{index}");
+            let description = format!("What {path}.{name} is for, in a sentence as long as they are in practice.");
+            let property = if depth == 0 {
+                json!({"type": "string", "description": description})
+            } else {
+                level(depth - 1, &format!("{path}.{name}"))
+            };
+            properties.insert(name, property);
+        }
+        json!({"type": "object", "description": format!("All of {path}."), "properties": properties})
+    }
+    definition("large.example", "Large", level(3, "spec"))
+}
+
+fn definition(group: &str, kind: &str, spec: serde_json::Value) -> Result<CustomResourceDefinition> {
+    let plural = format!("{}s", kind.to_lowercase());
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group,
+            "names": {"plural": plural, "kind": kind},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": spec}
+            }}}]
+        }
+    }))?)
 }
 
 async fn wait_for_clusters(client: &Client, wanted: usize) -> Result<()> {

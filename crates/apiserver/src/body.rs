@@ -7,7 +7,7 @@ use std::io::Write;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::Stream;
@@ -15,7 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 
 /// Pieces are gathered into portions of about this size: large enough that a list of small objects costs
 /// few writes, small enough that a big list is not copied whole.
-const PORTION: usize = 64 * 1024;
+pub(crate) const PORTION: usize = 64 * 1024;
 
 type FrameStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
@@ -95,16 +95,17 @@ fn take_portion(pieces: &mut VecDeque<Bytes>) -> Option<Bytes> {
     if next == 0 || first.len() + next > PORTION {
         return Some(first);
     }
-    let mut portion = BytesMut::with_capacity(PORTION);
+    let mut len = first.len();
+    let fits = |piece: &&Bytes| {
+        len += piece.len();
+        len <= PORTION
+    };
+    let count = pieces.iter().take_while(fits).count();
+    let portion: usize = pieces.iter().take(count).map(Bytes::len).sum();
+    let mut portion = Vec::with_capacity(first.len() + portion);
     portion.extend_from_slice(&first);
-    while let Some(piece) = pieces.front() {
-        if portion.len() + piece.len() > PORTION {
-            break;
-        }
-        portion.extend_from_slice(piece);
-        pieces.pop_front();
-    }
-    Some(portion.freeze())
+    pieces.drain(..count).for_each(|piece| portion.extend_from_slice(&piece));
+    Some(Bytes::from(portion))
 }
 
 /// Compresses portions until there is something to send; `None` when everything has been sent.

@@ -2,13 +2,16 @@
 //! for each group and version.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 use allotment_pki::token_digest;
 use base64::Engine;
+use bytes::Bytes;
 
 use crate::negotiation::{self, Clause, ReplyKind};
+use crate::recent::Recent;
 use crate::registry::{Kind, Registry, Version};
 use crate::status::ApiError;
 
@@ -114,8 +117,57 @@ fn priority(version: &str) -> (u8, u64, u64) {
     number(rest).map_or((0, 0, 0), |major| (3, major, 0))
 }
 
-/// The aggregated document of the core group (`/api`) or of all others (`/apis`).
-pub(crate) fn aggregated(registry: &Registry, core: bool) -> Value {
+/// The most bytes of aggregated documents that are kept: those of built-in kinds and of some ten tenants with
+/// definitions of their own, which clients ask for in bursts.
+const CAPACITY: usize = 1024 * 1024;
+
+/// An aggregated document as it is sent.
+#[derive(Debug)]
+pub(crate) struct Aggregated {
+    /// JSON.
+    pub(crate) body: Bytes,
+    /// Names its content.
+    pub(crate) etag: String,
+}
+
+/// The documents that were written of one table of kinds, while they are kept: that of the core group, that of
+/// all others.
+#[derive(Debug, Default)]
+pub(crate) struct Told([Mutex<Weak<Aggregated>>; 2]);
+
+/// The aggregated documents of all tenants that were asked for lately. Equal ones are kept once.
+#[derive(Debug)]
+pub(crate) struct Documents(Mutex<Recent<[u8; 32], Arc<Aggregated>>>);
+
+impl Default for Documents {
+    fn default() -> Self {
+        Documents(Mutex::new(Recent::new(CAPACITY)))
+    }
+}
+
+impl Documents {
+    /// The aggregated document of the core group (`/api`) or of all others (`/apis`).
+    pub(crate) fn aggregated(&self, registry: &Registry, core: bool) -> Arc<Aggregated> {
+        let mut told = registry.told().0[usize::from(core)].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(document) = told.upgrade() {
+            return document;
+        }
+        let body = aggregated(registry, core).to_vec();
+        let digest = token_digest(&body);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let document = kept.find(&digest).unwrap_or_else(|| {
+            let etag = format!("\"{:016X}\"", fnv1a(&body));
+            let bytes = body.len();
+            let document = Arc::new(Aggregated { body: Bytes::from(body), etag });
+            kept.keep(digest, Arc::clone(&document), bytes);
+            document
+        });
+        *told = Arc::downgrade(&document);
+        document
+    }
+}
+
+fn aggregated(registry: &Registry, core: bool) -> Value {
     let groups = groups(registry);
     let items = groups.iter().filter(|(group, _)| group.is_empty() == core).map(|(group, versions)| {
         let versions = versions.iter().map(|(version, kinds)| {
@@ -172,7 +224,7 @@ fn insert_names(resource: &mut Map, kind: &Kind) {
 }
 
 /// A subresource as discovery tells of it.
-struct Told<'a> {
+struct Subresource<'a> {
     name: &'a str,
     kind: &'a str,
     group_version: Option<(&'a str, &'a str)>,
@@ -181,22 +233,22 @@ struct Told<'a> {
 
 const OBJECT_VERBS: &[&str] = &["get", "patch", "update"];
 
-fn subresources<'a>(kind: &'a Kind, version: &'a Version) -> Vec<Told<'a>> {
-    let of_kind = |name| Told { name, kind: &kind.kind, group_version: None, verbs: OBJECT_VERBS };
+fn subresources<'a>(kind: &'a Kind, version: &'a Version) -> Vec<Subresource<'a>> {
+    let of_kind = |name| Subresource { name, kind: &kind.kind, group_version: None, verbs: OBJECT_VERBS };
     let status = version.subresources.status.then(|| of_kind("status"));
-    let scale = version.subresources.scale.as_ref().map(|_| Told {
+    let scale = version.subresources.scale.as_ref().map(|_| Subresource {
         name: "scale",
         kind: "Scale",
         group_version: Some(("autoscaling", "v1")),
         verbs: OBJECT_VERBS,
     });
-    let others = version.subresources.others.iter().map(|other| Told {
+    let others = version.subresources.others.iter().map(|other| Subresource {
         name: other.name,
         kind: other.kind,
         group_version: other.group_version,
         verbs: other.verbs,
     });
-    let mut all: Vec<Told<'_>> = status.into_iter().chain(scale).chain(others).collect();
+    let mut all: Vec<Subresource<'_>> = status.into_iter().chain(scale).chain(others).collect();
     if !kind.custom {
         all.sort_by(|left, right| left.name.cmp(right.name));
     }
@@ -270,7 +322,7 @@ pub(crate) fn api_resource_list(registry: &Registry, group: &str, version: &str)
     Some(Value::Object(list))
 }
 
-fn legacy_subresource(kind: &Kind, sub: &Told<'_>) -> Value {
+fn legacy_subresource(kind: &Kind, sub: &Subresource<'_>) -> Value {
     let mut resource = Map::new();
     resource.insert("name", format!("{}/{}", kind.plural, sub.name));
     resource.insert("singularName", "");
@@ -323,6 +375,20 @@ mod tests {
         assert!(place("events.k8s.io") < place("rbac.authorization.k8s.io"), "{found:?}");
         assert!(place("rbac.authorization.k8s.io") < place("apiextensions.k8s.io"), "{found:?}");
         assert!(found.iter().all(|group| ORDER.contains(group)), "every built-in group has its place: {found:?}");
+    }
+
+    #[test]
+    fn a_document_is_written_once_and_shared_by_content() {
+        let documents = Documents::default();
+        let registry = Registry::new(crate::builtin::kinds());
+        let first = documents.aggregated(&registry, false);
+        let same = |other: &Arc<Aggregated>| Arc::ptr_eq(&first, other);
+        assert!(same(&documents.aggregated(&registry.clone(), false)), "another tenant without definitions");
+        assert!(same(&documents.aggregated(&Registry::new(crate::builtin::kinds()), false)), "an equal table");
+        let fewer = registry.kinds().filter(|kind| kind.group != "apps").cloned();
+        let other = documents.aggregated(&Registry::new(fewer), false);
+        assert!(!same(&other) && other.etag != first.etag);
+        assert!(!same(&documents.aggregated(&registry, true)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod nonresource;
 mod openapi;
 pub mod protobuf;
 mod query;
+mod recent;
 pub mod registry;
 pub mod request;
 pub mod server;

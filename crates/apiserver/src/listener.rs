@@ -3,6 +3,8 @@
 //! Everything that a client could make grow is bounded here: connections, streams, header sections, the
 //! time for a handshake, for a request's head, for an idle connection.
 
+mod patience;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use allotment_store::Tenant;
+
+use patience::Patience;
 
 use crate::service::{ApiService, ConnectionTenant};
 use crate::tls::Peer;
@@ -48,6 +52,10 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(100);
 /// How often an HTTP/2 peer that is silent is asked whether it is there, and how long it may take.
 const PING_PERIOD: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a client may take nothing of what it is sent.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// How much of a reply lies ready for a client that does not take it: two portions of a body.
+const MAX_SEND_BUFFER: usize = 128 * 1024;
 /// How long running requests may take to end when the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait when the process has no file descriptors left.
@@ -108,6 +116,7 @@ async fn connection(
 ) {
     // Small replies must not wait for more to come.
     let _ = stream.set_nodelay(true);
+    let stream = Patience::new(stream, STALL_TIMEOUT);
     let Some(acceptor) = acceptor else {
         return http(stream, Peer::default(), service, stop, tasks).await;
     };
@@ -163,6 +172,7 @@ where
         .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
         .max_local_error_reset_streams(MAX_LOCAL_RESETS)
         .max_header_list_size(MAX_HEADER_BYTES)
+        .max_send_buf_size(MAX_SEND_BUFFER)
         .keep_alive_interval(PING_PERIOD)
         .keep_alive_timeout(PING_TIMEOUT);
     let connection = builder.serve_connection(TokioIo::new(stream), handler);

@@ -73,8 +73,8 @@ fn document(cx: &Context, parts: &Parts, segments: &[&str]) -> Result<Option<Res
     let not_put = parts.method == Method::PUT;
     let value = match segments {
         ["api" | "apis"] if !refused && discovery::wants_aggregated(accept_header)? => {
-            let value = discovery::aggregated(&registry, segments == ["api"]);
-            return Ok(Some(with_etag(parts, &value)));
+            let document = cx.server.discovered().aggregated(&registry, segments == ["api"]);
+            return Ok(Some(with_etag(parts, &document)));
         }
         ["api"] => Some(discovery::api_versions(server_address(cx))),
         ["apis"] => Some(discovery::api_group_list(&registry)),
@@ -108,16 +108,15 @@ fn server_address(cx: &Context) -> &str {
 }
 
 /// The aggregated document; 304 without a body to those who have it already.
-fn with_etag(parts: &Parts, value: &Value) -> Response<ResponseBody> {
-    let body = value.to_vec();
-    let etag = format!("\"{:016X}\"", discovery::fnv1a(&body));
-    let mut answer = response(200, discovery::AGGREGATED, ResponseBody::full(body));
-    if openapi::has(parts, &etag) {
+fn with_etag(parts: &Parts, document: &discovery::Aggregated) -> Response<ResponseBody> {
+    let etag = document.etag.as_str();
+    let mut answer = response(200, discovery::AGGREGATED, ResponseBody::full(document.body.clone()));
+    if openapi::has(parts, etag) {
         answer = response(304, discovery::AGGREGATED, ResponseBody::empty());
         answer.headers_mut().remove(header::CONTENT_TYPE);
     }
     let headers = answer.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(&etag) {
+    if let Ok(value) = HeaderValue::from_str(etag) {
         headers.insert(header::ETAG, value);
     }
     headers.insert(header::VARY, HeaderValue::from_static("Accept"));

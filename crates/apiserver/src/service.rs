@@ -2,11 +2,13 @@
 //!
 //! # Guarantees
 //! - Every answer is a well-formed reply; errors are a `Status`, unknown paths plain text.
-//! - A request runs as a task of its own: whoever drops its future does not cancel a write half-way.
+//! - A write runs as a task of its own: whoever drops its future does not cancel it half-way. Reads run where
+//!   they are asked, and end with whoever asks.
 //! - A panic ends its request with 500, not the server.
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -14,9 +16,10 @@ use std::time::Duration;
 
 use allotment_store::Tenant;
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 
@@ -80,18 +83,29 @@ where
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let server = self.server.clone();
-        let running = self.server.tasks().spawn(async move { serve(&server, request).await });
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let answer = async move { serve(&server, request).await };
         let server = self.server.clone();
+        if reads {
+            let answer = server.tasks().track_future(AssertUnwindSafe(answer).catch_unwind());
+            return Box::pin(async move { Ok(answer.await.unwrap_or_else(|_| panicked(&server))) });
+        }
+        let running = server.tasks().spawn(answer);
         Box::pin(async move {
-            Ok(running.await.unwrap_or_else(|error| {
-                if error.is_panic() {
-                    server.metrics().panicked();
-                    tracing::error!("a request panicked; it was answered with 500");
-                }
-                status_response(&ApiError::internal("the request could not be handled"), Accept::default())
-            }))
+            Ok(running.await.unwrap_or_else(|error| if error.is_panic() { panicked(&server) } else { unhandled() }))
         })
     }
+}
+
+/// What is answered in place of an answer that panicked.
+fn panicked(server: &ApiServer) -> Response<ResponseBody> {
+    server.metrics().panicked();
+    tracing::error!("a request panicked; it was answered with 500");
+    unhandled()
+}
+
+fn unhandled() -> Response<ResponseBody> {
+    status_response(&ApiError::internal("the request could not be handled"), Accept::default())
 }
 
 /// Answers one request.
@@ -160,7 +174,7 @@ where
             Err(Failed::Status(error)) => status_response(&error, errors_accept(parts)),
         }
     } else {
-        nonresource::answer(&cx, parts, query).await
+        Box::pin(nonresource::answer(&cx, parts, query)).await
     };
     add_warnings(response.headers_mut(), cx.take_warnings());
     response
@@ -340,7 +354,9 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 fn finish(server: &ApiServer, parts: &Parts, response: Response<ResponseBody>) -> Response<ResponseBody> {
     let (mut head, mut body) = response.into_parts();
     let headers = &mut head.headers;
-    if let Ok(id) = HeaderValue::from_str(&server.entropy().uid()) {
+    if let Ok(mut id) = HeaderValue::from_str(&server.entropy().uid()) {
+        // It is no secret, but nor does it ever come again: in HPACK's table (RFC 7541) it would push out what does.
+        id.set_sensitive(true);
         headers.insert(HeaderName::from_static("audit-id"), id);
     }
     if !headers.contains_key(header::CACHE_CONTROL) {

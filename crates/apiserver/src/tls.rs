@@ -143,7 +143,7 @@ impl Peer {
     pub fn of(connection: &rustls::ServerConnection) -> Self {
         let chain = connection.peer_certificates().filter(|chain| !chain.is_empty());
         Peer {
-            certificates: chain.map(|chain| PeerCertificates(chain.to_vec().into())),
+            certificates: chain.map(PeerCertificates::new),
             tenant: connection.server_name().and_then(tenant_of_server_name),
         }
     }

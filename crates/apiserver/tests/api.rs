@@ -347,3 +347,45 @@ async fn a_watch_sees_objects_come_into_and_go_out_of_its_selection() {
     let pair = |kind: &str| (kind.to_owned(), "red".to_owned());
     assert_eq!(seen, [pair("ADDED"), pair("DELETED")]);
 }
+
+#[tokio::test]
+async fn a_watch_that_is_not_read_is_dropped_by_the_history_and_nobody_else_feels_it() {
+    const UPDATES: usize = 40;
+    let world = World::new().await;
+    world.until(&format!("{CONFIG_MAPS}/kube-root-ca.crt"), |reply| reply.code == 200).await;
+    world.create(CONFIG_MAPS, config_map("a", "")).await;
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", world.revision().await);
+    let (mut slow, mut quick) = (world.watch(&path).await, world.watch(&path).await);
+    // Twice as much as the history of a small landscape keeps.
+    let text = |number: usize| format!("{number} {}", "x".repeat(100_000));
+    for number in 0..UPDATES {
+        world.patch(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"text": (text(number))}})).await;
+        let event = world::next(&mut quick).await.expect("goes on");
+        assert_eq!(event.at(&["object", "data", "text"]), Some(&Value::from(text(number))));
+    }
+    let mut seen = 0;
+    let end = loop {
+        let event = world::next(&mut slow).await.expect("an error before the end");
+        match event.at(&["type"]).and_then(Value::as_str) {
+            Some("MODIFIED") => seen += 1,
+            _ => break event,
+        }
+    };
+    assert_eq!(end.at(&["object", "code"]).and_then(Value::as_i64), Some(410), "{end}");
+    assert!(world::next(&mut slow).await.is_none(), "the watch ends");
+    assert_eq!(seen, 0, "nothing was kept for it");
+}
+
+#[tokio::test]
+async fn a_watch_takes_all_that_is_at_hand_in_one_frame() {
+    let world = World::new().await;
+    world.until(&format!("{CONFIG_MAPS}/kube-root-ca.crt"), |reply| reply.code == 200).await;
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", world.revision().await);
+    let response = world.raw(world.request("GET", &path, &Value::Null)).await;
+    for name in ["a", "b", "c"] {
+        world.create(CONFIG_MAPS, config_map(name, "")).await;
+    }
+    let mut body = response.into_body();
+    let frame = body.frame().await.expect("goes on").expect("infallible").into_data().expect("data");
+    assert_eq!(frame.iter().filter(|byte| **byte == b'\n').count(), 3, "one line an event");
+}

@@ -199,7 +199,6 @@ impl Planted {
                 kind: event.kind,
                 entry: self.listed(event.entry.clone()),
                 previous: event.previous.clone(),
-                encoded: std::sync::OnceLock::new(),
             })),
             _ => Some(event),
         }

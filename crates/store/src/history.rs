@@ -121,7 +121,6 @@ impl Seed {
                     kind: EventKind::Added,
                     entry: entry.clone(),
                     previous: None,
-                    encoded: std::sync::OnceLock::new(),
                 })
             },
         )

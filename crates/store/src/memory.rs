@@ -265,6 +265,13 @@ impl Watch for Late {
         }
     }
 
+    fn ready(&mut self) -> Result<Option<Arc<Event>>, StoreError> {
+        let chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = !chance.faults.stale.is_zero();
+        drop(chance);
+        if late || self.held.is_some() { Ok(None) } else { self.cursor.ready() }
+    }
+
     fn progress(&self) -> Revision {
         let progress = self.cursor.progress();
         self.held.as_ref().map_or(progress, |(_, event)| progress.min(Revision(event.revision.0 - 1)))

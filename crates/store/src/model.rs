@@ -1,7 +1,7 @@
 //! What goes into and comes out of a store.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use allotment_machinery::object::Encoded;
 use bytes::Bytes;
@@ -76,8 +76,6 @@ pub struct Event {
     pub entry: Arc<Entry>,
     /// The object before it; absent for additions.
     pub previous: Option<Arc<Entry>>,
-    /// Room for the encoded form, so that it is made once for all watchers; the store does not fill it.
-    pub encoded: OnceLock<Bytes>,
 }
 
 /// What a write expects to find.

@@ -2,7 +2,7 @@
 //! answered here, and never wait for a disk; the engines order writes and decide when they are seen.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use allotment_machinery::object::Encoded;
 
@@ -146,7 +146,7 @@ impl Prepared {
     fn object(tenant: Tenant, kind: EventKind, entry: Arc<Entry>, previous: Option<Arc<Entry>>) -> Self {
         let revision = entry.revision;
         let outcome = Outcome { revision, entry: Some(entry.clone()) };
-        let event = Event { tenant, revision, kind, entry, previous, encoded: OnceLock::new() };
+        let event = Event { tenant, revision, kind, entry, previous };
         Prepared { change: Some(Change::Object(Arc::new(event))), outcome }
     }
 

@@ -1,10 +1,11 @@
 //! The state in memory: what every tenant has now, and the history that leads there. Pure but for the
 //! bells; the engines decide when a change is made and seen.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::bells::{Bell, Bells};
+use crate::cursor::Portion;
 use crate::history::{Change, History, HistoryLimits, Seed, Trail, cost};
 use crate::objects::{Objects, name_of};
 use crate::past::View;
@@ -316,32 +317,34 @@ impl State {
         self.bells.wake_all();
     }
 
-    /// Adds the events of `scope` after `cursor` to `out`, about `most` of them; returns the revision up
-    /// to which `out` has all of them.
-    pub(crate) fn read(&self, scope: &WatchScope, cursor: u64, most: usize, out: &mut VecDeque<Arc<Event>>) -> u64 {
+    /// Adds events of `scope` after `cursor` to `out` until that is full; returns the revision up to which
+    /// `out` has all of them.
+    pub(crate) fn read(&self, scope: &WatchScope, cursor: u64, out: &mut Portion) -> u64 {
         match scope {
-            WatchScope::All => self.read_all(cursor, most, out),
+            WatchScope::All => self.read_all(cursor, out),
             WatchScope::Tenant(tenant) => match self.spaces.get(tenant) {
-                Some(space) => self.read_trail(&space.trail, space, (tenant, None, None), cursor, most, out),
+                Some(space) => self.read_trail(&space.trail, space, (tenant, None, None), cursor, out),
                 None => cursor.max(self.revision),
             },
             WatchScope::Scope(Scope { tenant, resource, namespace }) => {
                 let found = self.spaces.get(tenant).and_then(|space| Some((space, space.collections.get(resource)?)));
                 let Some((space, collection)) = found else { return cursor.max(self.revision) };
                 let narrow = (tenant, Some(resource), namespace.as_ref());
-                self.read_trail(&collection.trail, space, narrow, cursor, most, out)
+                self.read_trail(&collection.trail, space, narrow, cursor, out)
             }
         }
     }
 
-    fn read_all(&self, cursor: u64, most: usize, out: &mut VecDeque<Arc<Event>>) -> u64 {
+    fn read_all(&self, cursor: u64, out: &mut Portion) -> u64 {
         for (revision, change) in self.history.since(cursor) {
             match change {
-                Some(Change::Object(event)) => out.push_back(event.clone()),
-                Some(Change::Instantiated(tenant, seed)) => out.extend(seed.events(tenant, revision, None)),
+                Some(Change::Object(event)) => out.push(event.clone()),
+                Some(Change::Instantiated(tenant, seed)) => {
+                    seed.events(tenant, revision, None).for_each(|event| out.push(event));
+                }
                 Some(Change::Dropped(_)) | None => (),
             }
-            if out.len() >= most {
+            if out.is_full() {
                 return revision;
             }
         }
@@ -354,24 +357,23 @@ impl State {
         space: &Space,
         (tenant, resource, namespace): (&Tenant, Option<&Resource>, Option<&Arc<str>>),
         cursor: u64,
-        most: usize,
-        out: &mut VecDeque<Arc<Event>>,
+        out: &mut Portion,
     ) -> u64 {
         let wanted = |event: &Arc<Event>| namespace.is_none_or(|namespace| event.entry.namespace == *namespace);
         let mut seed = space.seed.as_ref().filter(|(revision, _)| *revision > cursor);
         for event in trail.since(cursor) {
             if let Some((revision, sown)) = seed.take_if(|(revision, _)| *revision < event.revision.0) {
-                out.extend(sown.events(tenant, *revision, resource).filter(wanted));
+                sown.events(tenant, *revision, resource).filter(wanted).for_each(|event| out.push(event));
             }
             if wanted(event) {
-                out.push_back(event.clone());
+                out.push(event.clone());
             }
-            if out.len() >= most {
+            if out.is_full() {
                 return event.revision.0;
             }
         }
         if let Some((revision, sown)) = seed {
-            out.extend(sown.events(tenant, *revision, resource).filter(wanted));
+            sown.events(tenant, *revision, resource).filter(wanted).for_each(|event| out.push(event));
         }
         cursor.max(self.revision)
     }

@@ -100,6 +100,12 @@ pub trait Watch: Debug + Send {
     /// The next event; waits for it. Cancel-safe.
     async fn next(&mut self) -> Result<Arc<Event>, StoreError>;
 
+    /// The next event, if it is at hand. Never waits, and may answer nothing although something has happened:
+    /// it is for taking at once what [`Watch::next`] began.
+    fn ready(&mut self) -> Result<Option<Arc<Event>>, StoreError> {
+        Ok(None)
+    }
+
     /// All events of the scope up to this revision have been delivered.
     fn progress(&self) -> Revision;
 }

@@ -64,7 +64,29 @@ impl fmt::Debug for Access {
 /// The certificate chain that the peer of a connection proved to possess, leaf first; in the extensions
 /// of each request that came over it. Nothing has checked yet who signed it.
 #[derive(Clone, Debug)]
-pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+pub struct PeerCertificates {
+    chain: Arc<[CertificateDer<'static>]>,
+    digest: [u8; 32],
+}
+
+impl PeerCertificates {
+    /// The chain of a connection.
+    pub fn new(chain: &[CertificateDer<'_>]) -> Self {
+        let whole: Vec<u8> = chain.iter().flat_map(|certificate| certificate.iter().copied()).collect();
+        let owned = chain.iter().map(|certificate| certificate.clone().into_owned());
+        PeerCertificates { chain: owned.collect(), digest: token_digest(&whole) }
+    }
+
+    /// The certificates.
+    pub(crate) fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    /// Names the chain: SHA-256 of its certificates, one after the other.
+    pub(super) fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+}
 
 impl Access {
     pub(crate) fn new(config: AccessConfig) -> Self {

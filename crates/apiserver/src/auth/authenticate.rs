@@ -136,18 +136,18 @@ fn bearer_token(parts: &Parts) -> Option<&str> {
 /// organizations for groups.
 fn authenticate_certificate(server: &ApiServer, tenant: &TenantState, chain: &PeerCertificates) -> Option<UserInfo> {
     let now = server.clock().now().as_second();
-    let key = token_digest(&chain.0.iter().flat_map(|certificate| certificate.iter().copied()).collect::<Vec<u8>>());
     let verified = &tenant.access.verified.certificates;
-    if let Some(known) = recall(verified, &key).filter(|known| (known.holds.0..=known.holds.1).contains(&now)) {
+    if let Some(known) = recall(verified, chain.digest()).filter(|known| (known.holds.0..=known.holds.1).contains(&now))
+    {
         return Some(known.user);
     }
     let authorities = tenant.access.client_authorities();
-    if let Err(error) = authorities.verify_client(&chain.0, now) {
+    if let Err(error) = authorities.verify_client(chain.chain(), now) {
         tracing::debug!(tenant = tenant.tenant.as_str(), %error, "a client certificate was refused");
         return None;
     }
     let certificates: Vec<Certificate> =
-        chain.0.iter().map(|der| Certificate::from_der(der)).collect::<Result<_, _>>().ok()?;
+        chain.chain().iter().map(|der| Certificate::from_der(der)).collect::<Result<_, _>>().ok()?;
     let leaf = certificates.first().filter(|leaf| !leaf.common_name().is_empty())?;
     let mut user = UserInfo {
         name: leaf.common_name().to_owned(),
@@ -160,7 +160,7 @@ fn authenticate_certificate(server: &ApiServer, tenant: &TenantState, chain: &Pe
     let holds = all.fold((i64::MIN, i64::MAX), |(from, to), certificate| {
         (from.max(certificate.not_before()), to.min(certificate.not_after()))
     });
-    remember(verified, key, KnownCertificate { user: user.clone(), holds });
+    remember(verified, *chain.digest(), KnownCertificate { user: user.clone(), holds });
     Some(user)
 }
 

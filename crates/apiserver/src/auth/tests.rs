@@ -163,7 +163,7 @@ impl World {
         let key = RandomKeys.generate().expect("a key");
         let pair = self.authorities[tenant].issue(&leaf, key, START).expect("a leaf");
         let chain: Vec<_> = pair.chain().iter().map(|one| CertificateDer::from(one.der().to_vec())).collect();
-        As { chain: Some(PeerCertificates(chain.into())), ..As::default() }
+        As { chain: Some(PeerCertificates::new(&chain)), ..As::default() }
     }
 
     fn move_to(&self, second: i64) {

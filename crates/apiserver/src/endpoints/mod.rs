@@ -83,7 +83,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<render::Rendered, ApiError
     }
     let reply = match call.cx.info.subresource.as_str() {
         "" => main_resource(call).await?,
-        name => subresource(call, name).await?,
+        name => Box::pin(subresource(call, name)).await?,
     };
     render::render(call, reply)
 }
@@ -133,11 +133,12 @@ async fn main_resource(call: &Call<'_>) -> Result<Reply, ApiError> {
         ("get", true) => get::get(call).await,
         ("list", false) => list::list(call).await,
         ("watch", _) => watch::watch(call).await,
-        ("create", false) => create::create(call).await,
-        ("update", true) => update::update(call).await,
-        ("patch", true) => patch::patch(call).await,
-        ("delete", true) => delete::delete(call).await,
-        ("deletecollection", false) => delete::delete_collection(call).await,
+        // In boxes, so that the state of a read does not have the size of the largest write.
+        ("create", false) => Box::pin(create::create(call)).await,
+        ("update", true) => Box::pin(update::update(call)).await,
+        ("patch", true) => Box::pin(patch::patch(call)).await,
+        ("delete", true) => Box::pin(delete::delete(call)).await,
+        ("deletecollection", false) => Box::pin(delete::delete_collection(call)).await,
         _ => Err(ApiError::method_not_allowed()),
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::list::ListPage;
-use super::watch::{value_frame, whole_frame};
+use super::watch::{put_whole_frame, value_frame};
 use super::{Call, Reply, store, table};
 use crate::body::ResponseBody;
 use crate::negotiation::{Accept, Form, Media};
@@ -113,8 +113,11 @@ fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
     let body = &store::in_version(row, body)?;
     match accept.form {
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
-            let prefix = type_prefix(&row.api_version(), &row.kind.kind);
-            Ok(ResponseBody::pieces([Bytes::from(prefix), body.slice(1..), Bytes::from_static(b"\n")]))
+            let mut out = type_prefix(&row.api_version(), &row.kind.kind);
+            out.reserve_exact(body.len());
+            out.extend_from_slice(&body[1..]);
+            out.push(b'\n');
+            Ok(ResponseBody::full(out))
         }
         Form::Whole => Ok(encoded(&whole(row, body)?, accept)),
         Form::Partial { list: true } => Err(wrong_form(call, false)),
@@ -272,11 +275,9 @@ impl Shape {
         Ok(Shape { accept: call.accept, include, clock, told_columns: false })
     }
 
-    /// Whether events are whole objects in the version that is stored, so that all watchers share them.
-    pub(super) fn is_default(&self, row: &Row) -> bool {
-        self.accept.form == Form::Whole
-            && !store::needs_work(row)
-            && row.kind.versions.iter().filter(|version| version.served).count() == 1
+    /// Whether events show objects just as they are stored.
+    pub(super) fn is_as_stored(&self, row: &Row) -> bool {
+        self.accept.form == Form::Whole && !store::needs_work(row)
     }
 
     /// The frame of an event.
@@ -288,7 +289,11 @@ impl Shape {
     fn try_event(&mut self, row: &Row, kind: &str, body: &Bytes) -> Result<Bytes, ApiError> {
         let body = store::in_version(row, body)?;
         Ok(match self.accept.form {
-            Form::Whole => whole_frame(row, kind, &body),
+            Form::Whole => {
+                let mut out = Vec::new();
+                put_whole_frame(&type_prefix(&row.api_version(), &row.kind.kind), kind, &body, &mut out);
+                Bytes::from(out)
+            }
             Form::Partial { .. } => value_frame(kind, &partial(&parsed(&body)?, self.accept.meta_version)),
             Form::Table => {
                 let object = whole_map(row, &body)?;

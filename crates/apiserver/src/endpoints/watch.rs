@@ -3,6 +3,7 @@
 //! The stream reads the store's history as the client takes frames; nothing is queued here, and no task
 //! is kept for it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use allotment_machinery::selector::escape_value;
 use allotment_store::{Entry, Event, EventKind, ListQuery, Revision, StoreError, Watch, WatchScope};
 use bytes::Bytes;
 use futures::Stream;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::list::{self, Selection};
 use super::options::ListOptions;
 use super::render::Shape;
 use super::store;
 use super::{Call, Reply};
+use crate::body::PORTION;
 use crate::registry::Row;
 use crate::server::Context;
 use crate::status::ApiError;
@@ -47,16 +50,19 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, ApiError> {
 struct Running {
     row: Row,
     shape: Shape,
+    /// `apiVersion` and `kind` of objects that are shown as they are stored; `None` where each has to be
+    /// converted.
+    as_stored: Option<Vec<u8>>,
     selection: Selection,
     source: Box<dyn Watch>,
     /// What is sent before the source is read.
     initial: std::vec::IntoIter<Arc<Entry>>,
     /// The bookmark that ends the initial events, until it is sent.
     initial_end: Option<Revision>,
-    bookmarks: bool,
-    next_bookmark: Instant,
-    deadline: Instant,
-    stopping: tokio_util::sync::CancellationToken,
+    /// When the next bookmark is due, for clients that want them.
+    bookmark: Option<Pin<Box<Sleep>>>,
+    deadline: Pin<Box<Sleep>>,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
 }
 
@@ -94,17 +100,20 @@ async fn open(
         Err(error @ StoreError::Compacted { .. }) => Box::new(Failed(Some(error))),
         Err(error) => return Err(store::api_error(&error)),
     };
+    let shape = Shape::of(call, true)?;
+    let as_stored = shape.is_as_stored(call.row).then(|| type_prefix(&call.row.api_version(), &call.row.kind.kind));
     let running = Running {
         row: call.row.clone(),
-        shape: Shape::of(call, true)?,
+        shape,
+        as_stored,
         selection,
         source,
         initial: initial.into_iter(),
         initial_end: ends_initial.then_some(from),
-        bookmarks: options.bookmarks,
-        next_bookmark: now + BOOKMARK_PERIOD,
-        deadline: now + timeout(call.cx, options),
-        stopping: call.cx.server.stopping().clone(),
+        bookmark: options.bookmarks.then(|| Box::pin(sleep_until(now + BOOKMARK_PERIOD))),
+        deadline: Box::pin(sleep_until(now + timeout(call.cx, options))),
+        // A token of its own: watches would crowd the lock of the server's.
+        stopped: Box::pin(call.cx.server.stopping().child_token().cancelled_owned()),
         ended: false,
     };
     Ok(futures::stream::unfold(
@@ -130,77 +139,107 @@ fn timeout(cx: &Context, options: &ListOptions) -> Duration {
     }
 }
 
+/// Waits until a bookmark is due; for ever where none is wanted.
+async fn due(bookmark: &mut Option<Pin<Box<Sleep>>>) {
+    match bookmark {
+        Some(bookmark) => bookmark.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Running {
+    /// The next frames, as many as are at hand up to a portion: a burst of events costs one frame of HTTP/2 and
+    /// one record of TLS, and nothing waits for more to come.
     async fn next(&mut self) -> Option<Bytes> {
         if self.ended {
             return None;
         }
-        loop {
-            if let Some(entry) = self.initial.next() {
-                if self.selection.selects(&self.row, &entry) {
-                    return Some(self.frame("ADDED", &entry.body));
-                }
-                continue;
-            }
-            if let Some(revision) = self.initial_end.take() {
-                return Some(self.shape.bookmark(&self.row, revision, true));
-            }
+        let mut out = Vec::new();
+        self.put_initial(&mut out);
+        while out.is_empty() {
             tokio::select! {
                 biased;
-                () = self.stopping.cancelled() => return None,
-                () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                    self.next_bookmark = Instant::now() + BOOKMARK_PERIOD;
-                    return Some(self.shape.bookmark(&self.row, self.source.progress(), false));
+                () = self.stopped.as_mut() => return None,
+                () = self.deadline.as_mut() => return None,
+                () = due(&mut self.bookmark) => {
+                    self.bookmark = Some(Box::pin(sleep_until(Instant::now() + BOOKMARK_PERIOD)));
+                    out.extend_from_slice(&self.shape.bookmark(&self.row, self.source.progress(), false));
                 }
-                event = self.source.next() => match event {
-                    Ok(event) => {
-                        if let Some(frame) = self.event_frame(&event) {
-                            return Some(frame);
-                        }
-                    }
-                    Err(error) => {
-                        self.ended = true;
-                        return Some(error_frame(&store::api_error(&error)));
-                    }
-                },
+                event = self.source.next() => {
+                    self.put_next(event.map(Some), &mut out);
+                    self.put_ready(&mut out);
+                }
+            }
+        }
+        Some(Bytes::from(out))
+    }
+
+    /// Appends initial events up to a portion, and what ends them.
+    fn put_initial(&mut self, out: &mut Vec<u8>) {
+        while out.len() < PORTION
+            && let Some(entry) = self.initial.next()
+        {
+            if self.selection.selects(&self.row, &entry) {
+                self.put_frame("ADDED", &entry.body, out);
+            }
+        }
+        if self.initial.as_slice().is_empty()
+            && let Some(revision) = self.initial_end.take()
+        {
+            out.extend_from_slice(&self.shape.bookmark(&self.row, revision, true));
+        }
+    }
+
+    /// Appends what has happened meanwhile, up to a portion.
+    fn put_ready(&mut self, out: &mut Vec<u8>) {
+        while out.len() < PORTION && !self.ended {
+            match self.source.ready() {
+                Ok(None) => return,
+                next => self.put_next(next, out),
             }
         }
     }
 
-    /// What the event is to this watch's selection; `None` if it is nothing.
-    fn event_frame(&mut self, event: &Event) -> Option<Bytes> {
-        let selects = |entry: &Entry| self.selection.selects(&self.row, entry);
-        let before = || event.previous.as_deref().is_some_and(selects);
-        let kind = match event.kind {
-            EventKind::Added | EventKind::Modified if self.selection.is_everything() => event.kind,
-            EventKind::Added => selects(&event.entry).then_some(EventKind::Added)?,
-            EventKind::Modified => match (before(), selects(&event.entry)) {
-                (true, true) => EventKind::Modified,
-                (false, true) => EventKind::Added,
-                // It left the selection: its last selected state, at the revision of the change.
-                (true, false) => {
-                    let previous = event.previous.as_deref()?;
-                    return Some(self.frame("DELETED", &at_revision(previous, event.revision)));
-                }
-                (false, false) => return None,
-            },
-            EventKind::Deleted => selects(&event.entry).then_some(EventKind::Deleted)?,
-        };
-        let name = match kind {
-            EventKind::Added => "ADDED",
-            EventKind::Modified => "MODIFIED",
-            EventKind::Deleted => "DELETED",
-        };
-        if kind == event.kind && self.shape.is_default(&self.row) {
-            let encoded = event.encoded.get_or_init(|| whole_frame(&self.row, name, &event.entry.body));
-            return Some(encoded.clone());
+    fn put_next(&mut self, next: Result<Option<Arc<Event>>, StoreError>, out: &mut Vec<u8>) {
+        match next {
+            Ok(Some(event)) => self.put_event(&event, out),
+            Ok(None) => {}
+            Err(error) => {
+                self.ended = true;
+                out.extend_from_slice(&error_frame(&store::api_error(&error)));
+            }
         }
-        Some(self.frame(name, &event.entry.body))
     }
 
-    fn frame(&mut self, kind: &str, body: &Bytes) -> Bytes {
-        self.shape.event(&self.row, kind, body)
+    /// Appends what the event is to this watch's selection, if it is anything.
+    fn put_event(&mut self, event: &Event, out: &mut Vec<u8>) {
+        let selects = |entry: &Entry| self.selection.selects(&self.row, entry);
+        let is_selected = selects(&event.entry);
+        let name = match event.kind {
+            EventKind::Added if is_selected => "ADDED",
+            EventKind::Deleted if is_selected => "DELETED",
+            EventKind::Modified if self.selection.is_everything() => "MODIFIED",
+            EventKind::Modified => {
+                match (event.previous.as_deref().filter(|previous| selects(previous)), is_selected) {
+                    (Some(_), true) => "MODIFIED",
+                    (None, true) => "ADDED",
+                    // It left the selection: its last selected state, at the revision of the change.
+                    (Some(previous), false) => {
+                        return self.put_frame("DELETED", &at_revision(previous, event.revision), out);
+                    }
+                    (None, false) => return,
+                }
+            }
+            EventKind::Added | EventKind::Deleted => return,
+        };
+        self.put_frame(name, &event.entry.body, out);
+    }
+
+    fn put_frame(&mut self, kind: &str, body: &Bytes, out: &mut Vec<u8>) {
+        match &self.as_stored {
+            Some(prefix) => put_whole_frame(prefix, kind, body, out),
+            None => out.extend_from_slice(&self.shape.event(&self.row, kind, body)),
+        }
     }
 }
 
@@ -218,17 +257,15 @@ fn at_revision(entry: &Entry, revision: Revision) -> Bytes {
     }
 }
 
-/// The frame of a whole object in the version it is stored in.
-pub(super) fn whole_frame(row: &Row, kind: &str, body: &[u8]) -> Bytes {
-    let prefix = type_prefix(&row.api_version(), &row.kind.kind);
-    let mut out = Vec::with_capacity(40 + prefix.len() + body.len());
+/// Appends the frame of a stored object to which `prefix` gives its type.
+pub(super) fn put_whole_frame(prefix: &[u8], kind: &str, body: &[u8], out: &mut Vec<u8>) {
+    out.reserve(32 + kind.len() + prefix.len() + body.len());
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(kind.as_bytes());
     out.extend_from_slice(b"\",\"object\":");
-    out.extend_from_slice(&prefix);
+    out.extend_from_slice(prefix);
     out.extend_from_slice(body.get(1..).unwrap_or_default());
     out.extend_from_slice(b"}\n");
-    Bytes::from(out)
 }
 
 /// A frame of any value.

@@ -214,7 +214,6 @@ fn uid(entry: &Entry) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
 
     use allotment_machinery::json;
     use allotment_machinery::object::Encoded;
@@ -235,14 +234,7 @@ mod tests {
             body: encoded.at_revision(7).into(),
             splice: encoded.splice as u32,
         };
-        Event {
-            tenant: Tenant::platform(),
-            revision: Revision(7),
-            kind,
-            entry: Arc::new(entry),
-            previous: None,
-            encoded: OnceLock::new(),
-        }
+        Event { tenant: Tenant::platform(), revision: Revision(7), kind, entry: Arc::new(entry), previous: None }
     }
 
     fn config_map(kind: EventKind, name: &str, more: Value) -> Event {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Kind, Version};
+use crate::discovery::Told;
 
 type Rows = BTreeMap<String, BTreeMap<String, Arc<Kind>>>;
 
@@ -13,6 +14,7 @@ type Rows = BTreeMap<String, BTreeMap<String, Arc<Kind>>>;
 pub struct Registry {
     builtin: Arc<Rows>,
     custom: Arc<Rows>,
+    told: Arc<Told>,
 }
 
 /// A kind in one of its versions.
@@ -38,14 +40,19 @@ impl Row {
 impl Registry {
     /// A table of built-in rows only.
     pub fn new(builtin: impl IntoIterator<Item = Arc<Kind>>) -> Self {
-        Registry { builtin: Arc::new(rows(builtin)), custom: Arc::default() }
+        Registry { builtin: Arc::new(rows(builtin)), custom: Arc::default(), told: Arc::default() }
     }
 
     /// The same built-in rows with other rows of definitions. Built-in rows win where both name one
     /// collection.
     #[must_use]
     pub fn with_custom(&self, custom: impl IntoIterator<Item = Arc<Kind>>) -> Self {
-        Registry { builtin: Arc::clone(&self.builtin), custom: Arc::new(rows(custom)) }
+        Registry { builtin: Arc::clone(&self.builtin), custom: Arc::new(rows(custom)), told: Arc::default() }
+    }
+
+    /// What discovery has told of exactly these rows.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
     }
 
     /// The kind whose objects `plural` of `group` are.

@@ -156,14 +156,7 @@ impl ApiServer {
 
 /// What exists, told as if it had just come.
 fn added(tenant: &TenantState, entry: Arc<Entry>) -> Event {
-    Event {
-        tenant: tenant.tenant.clone(),
-        revision: entry.revision,
-        kind: EventKind::Added,
-        entry,
-        previous: None,
-        encoded: std::sync::OnceLock::new(),
-    }
+    Event { tenant: tenant.tenant.clone(), revision: entry.revision, kind: EventKind::Added, entry, previous: None }
 }
 
 impl TenantState {

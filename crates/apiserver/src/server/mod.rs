@@ -26,6 +26,7 @@ pub use template::bootstrap_template;
 pub use tenant::{TenantConfig, TenantState};
 
 use crate::auth::{Aggregation, run_aggregation};
+use crate::discovery;
 use crate::health::ReadinessCheck;
 use crate::loops;
 use crate::metrics::Metrics;
@@ -71,6 +72,8 @@ struct Shared {
     aggregation: Aggregation,
     /// Documents of OpenAPI that have been written, of all tenants.
     documents: Documents,
+    /// The same of discovery.
+    discovered: discovery::Documents,
 }
 
 impl fmt::Debug for ApiServer {
@@ -95,6 +98,7 @@ impl ApiServer {
                 metrics: Metrics::default(),
                 aggregation: Aggregation::default(),
                 documents: Documents::default(),
+                discovered: discovery::Documents::default(),
             }),
         };
         server.tasks().spawn(server.clone().follow());
@@ -119,6 +123,10 @@ impl ApiServer {
 
     pub(crate) fn documents(&self) -> &Documents {
         &self.shared.documents
+    }
+
+    pub(crate) fn discovered(&self) -> &discovery::Documents {
+        &self.shared.discovered
     }
 
     pub(crate) fn aggregation(&self) -> &Aggregation {

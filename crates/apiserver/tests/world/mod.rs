@@ -1,5 +1,6 @@
 //! A server on a store in memory, and an administrator who asks it.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -158,10 +159,10 @@ impl World {
         self.answer(request).await
     }
 
-    pub(crate) async fn watch(&self, path: &str) -> ResponseBody {
+    pub(crate) async fn watch(&self, path: &str) -> Watched {
         let response = self.raw(self.request("GET", path, &Value::Null)).await;
         assert_eq!(response.status(), 200, "{path}");
-        response.into_body()
+        Watched { body: response.into_body(), events: VecDeque::new() }
     }
 
     /// Asks until the reply is as wished; fails with the last one when it takes too long.
@@ -183,9 +184,20 @@ impl World {
     }
 }
 
-/// The next frame of a watch; `None` when it has ended.
-pub(crate) async fn next(watch: &mut ResponseBody) -> Option<Value> {
-    let frame = tokio::time::timeout(PATIENCE, watch.frame()).await.expect("a frame in time")?;
-    let bytes = frame.expect("infallible").into_data().expect("data");
-    Some(parse(bytes.trim_ascii()).expect("a frame is JSON"))
+/// A watch, and the events that have come and were not looked at yet.
+pub(crate) struct Watched {
+    body: ResponseBody,
+    events: VecDeque<Value>,
+}
+
+/// The next event of a watch; `None` when it has ended.
+pub(crate) async fn next(watch: &mut Watched) -> Option<Value> {
+    while watch.events.is_empty() {
+        let frame = tokio::time::timeout(PATIENCE, watch.body.frame()).await.expect("a frame in time")?;
+        let bytes = frame.expect("infallible").into_data().expect("data");
+        assert!(bytes.ends_with(b"\n"), "frames hold whole events");
+        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        watch.events.extend(lines.map(|line| parse(line).expect("an event is JSON")));
+    }
+    watch.events.pop_front()
 }

@@ -25,6 +25,10 @@ pub struct Change<K> {
 /// An object never goes back to an older state, and one that the watch saw deleted does not come back
 /// by the late reply to an own write. Resource versions are compared as numbers, as Kubernetes allows
 /// since 1.35 (KEP-5504); where they are none, the watch alone counts.
+///
+/// # Caveats
+/// The owners of fields (`metadata.managedFields`) are left out: no decision asks for them, and as trees of
+/// values they would take more memory than all else. An update that leaves them out leaves them as they are.
 #[derive(Debug)]
 pub struct Mirror<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
@@ -39,6 +43,12 @@ impl<K> Default for Mirror<K> {
     fn default() -> Self {
         Mirror { objects: BTreeMap::new(), incoming: None, watched: 0, synced: false }
     }
+}
+
+/// The object as it is kept.
+fn kept<K: Resource>(mut object: K) -> Arc<K> {
+    object.meta_mut().managed_fields = None;
+    Arc::new(object)
 }
 
 fn version<K: Resource>(object: &K) -> u64 {
@@ -128,7 +138,7 @@ impl<K: Resource> Mirror<K> {
     pub fn reset_item(&mut self, object: K) {
         self.watched = self.watched.max(version(&object));
         let key = ObjectKey::of(object.meta());
-        self.incoming.get_or_insert_default().insert(key, Arc::new(object));
+        self.incoming.get_or_insert_default().insert(key, kept(object));
     }
 
     /// The relist is complete: what it lacks is gone, unless it is newer than all that the list showed.
@@ -150,7 +160,7 @@ impl<K: Resource> Mirror<K> {
     }
 
     fn store(&mut self, object: K) -> Option<Change<K>> {
-        self.store_shared(Arc::new(object))
+        self.store_shared(kept(object))
     }
 
     fn store_shared(&mut self, object: Arc<K>) -> Option<Change<K>> {
@@ -187,6 +197,27 @@ mod tests {
 
     fn names(mirror: &Mirror<ConfigMap>) -> Vec<(String, u64)> {
         mirror.iter().map(|(key, object)| (key.name.clone(), version(object.as_ref()))).collect()
+    }
+
+    #[test]
+    fn owners_of_fields_are_not_kept() {
+        let owned = |name| {
+            let mut object = object(name, 1);
+            object.metadata.managed_fields = Some(vec![Default::default()]);
+            object
+        };
+        let mut mirror = Mirror::default();
+        mirror.apply(owned("a"));
+        mirror.written(ConfigMap {
+            metadata: kube::core::ObjectMeta { resource_version: Some("2".into()), ..owned("b").metadata },
+            ..ConfigMap::default()
+        });
+        assert_eq!(names(&mirror).len(), 2);
+        assert!(mirror.iter().all(|(_, object)| object.metadata.managed_fields.is_none()));
+        mirror.begin_reset();
+        mirror.reset_item(owned("c"));
+        mirror.end_reset();
+        assert!(mirror.iter().all(|(_, object)| object.metadata.managed_fields.is_none()));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! cut. Anything else that is not right stops the start.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::files::Files;
 use super::frame::{Frames, HEADER};
@@ -261,7 +261,7 @@ fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Change> {
             let entry = raw.entry(resource, revision, previous.as_deref());
             debug_assert_eq!(name_of(&entry), (raw.namespace, raw.name));
             let revision = Revision(revision);
-            let event = Event { tenant, revision, kind, entry, previous, encoded: OnceLock::new() };
+            let event = Event { tenant, revision, kind, entry, previous };
             Some(Change::Object(Arc::new(event)))
         }
         INSTANTIATE => Some(Change::Instantiated(tenant, state.seeds.get(input.text()?)?.clone())),

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use super::files::{FileWriter, Files};
 use super::frame::{self, HEADER};
@@ -312,7 +312,7 @@ impl Loader {
                     Some(number) => Some(self.shared.get(number as usize)?.clone()),
                 };
                 let revision = Revision(revision);
-                let event = Event { tenant, revision, kind, entry, previous, encoded: OnceLock::new() };
+                let event = Event { tenant, revision, kind, entry, previous };
                 Some(Change::Object(Arc::new(event)))
             }
             INSTANTIATE => {
