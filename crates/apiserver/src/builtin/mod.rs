@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure. What controllers do about these kinds is left to [`crate::loops`].
 
+mod admissionregistration;
 mod apps;
 mod autoscaling;
 mod batch;

@@ -1,4 +1,5 @@
-//! What every namespace has: the default account and the certificates by which the API is known.
+//! What every namespace has: the default account and the certificates by which the API is known; in one of them
+//! lies how it is found ([`published`]).
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use allotment_store::Resource;
 
 use super::graph::Place;
 use super::objects::{Failure, Objects};
+use super::published;
 
 /// The account that is there without being asked for.
 pub(super) const DEFAULT_ACCOUNT: &str = "default";
@@ -29,6 +31,9 @@ pub(super) async fn ensure(objects: &Objects, namespace: &Arc<str>) -> Result<()
     match objects.get(&place("namespaces", "", namespace)).await? {
         Some(found) if !found.is_deleting() => {}
         _ => return Ok(()),
+    }
+    if **namespace == *published::NAMESPACE {
+        published::ensure(objects).await?;
     }
     let account = place("serviceaccounts", namespace, DEFAULT_ACCOUNT);
     if objects.get(&account).await?.is_none() {

@@ -9,6 +9,7 @@ use allotment_store::{Entry, Event, EventKind, Resource, Tenant};
 
 use super::defaults::{DEFAULT_ACCOUNT, ROOT_CERTIFICATES};
 use super::graph::{self, Graph, Place};
+use super::published;
 use super::queue::Work;
 use super::token_secrets::{self, annotation_of};
 
@@ -149,6 +150,12 @@ impl Objects {
             }
             (DEFINITIONS, None) => drop(self.cleaned_up.remove(name)),
             ("serviceaccounts", _) if gone && **name == *DEFAULT_ACCOUNT => {
+                work.push(Work::Defaults(Arc::clone(&entry.namespace)));
+            }
+            // Others are free to change it; where it leads is looked at again when the server starts.
+            ("services" | "endpoints" | "endpointslices.discovery.k8s.io", None)
+                if **name == *published::NAME && *entry.namespace == *published::NAMESPACE =>
+            {
                 work.push(Work::Defaults(Arc::clone(&entry.namespace)));
             }
             ("secrets", Some(_)) if contains(&entry.body, token_secrets::TYPE.as_bytes()) => {

@@ -18,6 +18,7 @@ mod graph;
 mod index;
 mod namespaces;
 mod objects;
+mod published;
 mod queue;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use allotment_machinery::json::{self, Value};
 use allotment_machinery::object::Encoded;
 use allotment_machinery::seams::{Clock, Entropy};
-use allotment_store::{Expect, HistoryLimits, Key, Memory, Resource, Store, Template, Tenant, WatchScope, Write};
+use allotment_store::{
+    Expect, HistoryLimits, Key, ListQuery, Memory, Resource, Scope, Store, Template, Tenant, WatchScope, Write,
+};
 
 use crate::auth::AccessConfig;
 use crate::builtin;
@@ -90,7 +92,11 @@ async fn a_namespace_gets_its_defaults_and_takes_all_along() {
     until(&store, &key("configmaps", "n", "kube-root-ca.crt"), true).await;
     put(&store, key("namespaces", "", "n"), DELETING).await;
     until(&store, &key("namespaces", "", "n"), false).await;
-    assert!(store.resources(&Tenant::platform()).await.expect("the store answers").is_empty());
+    for (resource, _) in store.resources(&Tenant::platform()).await.expect("the store answers") {
+        let scope = Scope { tenant: Tenant::platform(), resource, namespace: Some(Arc::from("n")) };
+        let left = store.list(ListQuery { scope, at: None, after: None, limit: 0 }).await.expect("the store answers");
+        assert!(left.entries.is_empty(), "{:?}", left.entries);
+    }
     server.stop().await;
 }
 

@@ -185,12 +185,7 @@ fn deployment_strategy(strategy: &Map, path: &Path, errors: &mut Errors) {
         }
         "Recreate" => {}
         "RollingUpdate" => {
-            let Some(update) = object(strategy, "rollingUpdate") else { return };
-            let path = path.child("rollingUpdate");
-            let (away, more) = (update.get("maxUnavailable"), update.get("maxSurge"));
-            for (name, value) in [("maxUnavailable", away), ("maxSurge", more)] {
-                number_or_percent(value.unwrap_or(&Value::Null), &path.child(name), errors);
-            }
+            let Some(Rolling { path, away, more }) = rolling_update(strategy, path, errors) else { return };
             if let Some(away) = away {
                 if is_nothing(Some(away)) && is_nothing(more) {
                     let detail = "may not be 0 when `maxSurge` is 0";
@@ -201,6 +196,24 @@ fn deployment_strategy(strategy: &Map, path: &Path, errors: &mut Errors) {
         }
         _ => errors.push(FieldError::not_supported(path, strategy_shown(strategy), &["Recreate", "RollingUpdate"])),
     }
+}
+
+/// How many pods may be away and too many while a template's pods are replaced.
+struct Rolling<'a> {
+    path: Path,
+    away: Option<&'a Value>,
+    more: Option<&'a Value>,
+}
+
+/// What a strategy says of that, each a number or a share; how the two go together is each kind's own.
+fn rolling_update<'a>(strategy: &'a Map, path: &Path, errors: &mut Errors) -> Option<Rolling<'a>> {
+    let update = object(strategy, "rollingUpdate")?;
+    let path = path.child("rollingUpdate");
+    let (away, more) = (update.get("maxUnavailable"), update.get("maxSurge"));
+    for (name, value) in [("maxUnavailable", away), ("maxSurge", more)] {
+        number_or_percent(value.unwrap_or(&Value::Null), &path.child(name), errors);
+    }
+    Some(Rolling { path, away, more })
 }
 
 /// A strategy as messages of Kubernetes show it: the members of its internal type.
@@ -339,11 +352,8 @@ fn daemon_set(spec: &Map, path: &Path, errors: &mut Errors) {
     match text(strategy, "type") {
         "OnDelete" => {}
         "RollingUpdate" => {
-            let Some(update) = object(strategy, "rollingUpdate") else { return };
-            let path = path.child("rollingUpdate");
-            let (away, more) = (update.get("maxUnavailable"), update.get("maxSurge"));
+            let Some(Rolling { path, away, more }) = rolling_update(strategy, &path, errors) else { return };
             for (name, value) in [("maxUnavailable", away), ("maxSurge", more)] {
-                number_or_percent(value.unwrap_or(&Value::Null), &path.child(name), errors);
                 at_most_all(value.unwrap_or(&Value::Null), &path.child(name), errors);
             }
             match (is_nothing(away), is_nothing(more)) {

@@ -6,6 +6,7 @@ pub(super) mod config;
 pub(super) mod endpoints;
 pub(super) mod event;
 pub(super) mod namespace;
+pub(super) mod node;
 pub(super) mod pod;
 pub(super) mod quota;
 pub(super) mod resources;

@@ -1,12 +1,14 @@
-//! The rows of leases, access rules, definitions and the second form of events.
+//! The rows of leases, access rules, definitions, admission and the second form of events.
 
 use allotment_store::Resource;
 
-use super::{Row, row, status};
+use super::{Row, row, ruled, status};
+use crate::builtin::admissionregistration::{self as admission, GROUP};
 use crate::builtin::core::account::Lease;
 use crate::builtin::core::event::NewEvent;
 use crate::builtin::rbac::{Binding, Role};
 use crate::crd::DefinitionStrategy;
+use crate::registry::Subresources;
 
 const NEW_EVENT_FIELDS: &[&str] = &[
     "reason",
@@ -22,6 +24,28 @@ const NEW_EVENT_FIELDS: &[&str] = &[
 ];
 
 pub(super) fn rows() -> Vec<Row> {
+    own().into_iter().chain(admission()).collect()
+}
+
+fn admission() -> Vec<Row> {
+    let row = |plural: &'static str, rules, subresources| Row {
+        namespaced: false,
+        categories: &["api-extensions"],
+        subresources,
+        ..ruled(GROUP, plural, rules)
+    };
+    let none = Subresources::default;
+    vec![
+        row("mutatingadmissionpolicies", admission::MUTATING_POLICY, none()),
+        row("mutatingadmissionpolicybindings", admission::MUTATING_BINDING, none()),
+        row("mutatingwebhookconfigurations", admission::MUTATING_WEBHOOKS, none()),
+        row("validatingadmissionpolicies", admission::VALIDATING_POLICY, status()),
+        row("validatingadmissionpolicybindings", admission::VALIDATING_BINDING, none()),
+        row("validatingwebhookconfigurations", admission::VALIDATING_WEBHOOKS, none()),
+    ]
+}
+
+fn own() -> Vec<Row> {
     let rbac = "rbac.authorization.k8s.io";
     vec![
         Row {

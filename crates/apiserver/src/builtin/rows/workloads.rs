@@ -6,6 +6,7 @@ use crate::builtin::apps;
 use crate::builtin::autoscaling;
 use crate::builtin::batch;
 use crate::builtin::core::endpoints;
+use crate::builtin::core::node;
 use crate::builtin::core::pod;
 use crate::builtin::core::quota;
 use crate::builtin::core::service;
@@ -42,6 +43,13 @@ fn core() -> Vec<Row> {
             ..ruled("", "pods", pod::POD)
         },
         ruled("", "podtemplates", pod::POD_TEMPLATE),
+        Row {
+            namespaced: false,
+            short_names: &["no"],
+            subresources: status(),
+            selectable: node::FIELDS,
+            ..ruled("", "nodes", node::NODE)
+        },
         Row {
             short_names: &["rc"],
             categories: ALL,

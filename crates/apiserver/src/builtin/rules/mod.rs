@@ -40,6 +40,8 @@ pub(crate) struct Rules {
     pub(crate) metadata: MetadataChecks,
     /// Whether a delete answers the object.
     pub(crate) answers_object: bool,
+    /// Whether a new object keeps the status that it comes with.
+    pub(crate) born_with_status: bool,
     /// What is set beyond types and table when a body is decoded.
     pub(crate) default: fn(&mut Map),
     /// What the server sets and keeps, after the status has been.
@@ -70,6 +72,7 @@ impl Rules {
             unconditional: true,
             metadata: MetadataChecks { change: 1, whole: 0, core: true },
             answers_object: false,
+            born_with_status: false,
             default: |_| {},
             prepare: |_, _| {},
             validate: |_, _| {},
@@ -89,6 +92,7 @@ impl Rules {
     /// New objects have no status yet; only `/status` changes it.
     fn keep_status(&self, operation: Operation<'_>, object: &mut Map) {
         let kept = match operation {
+            Operation::Create if self.born_with_status && object.get("status").is_some() => return,
             Operation::Create => types::message(self.message).and_then(|message| shape::empty(message, "status")),
             Operation::Update { old, subresource: "" | "scale" } => old.get("status").cloned(),
             Operation::Update { .. } => return,
