@@ -209,6 +209,8 @@ impl ApiServer {
         };
         // It is known from here on, so that no event is missed, and served once it is loaded.
         self.load(&state).await?;
+        let namespaces = template::ensure_namespaces(self, &state).await;
+        namespaces.map_err(|error| ApiError::internal(error.to_string()))?;
         state.set_ready();
         Ok(state)
     }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// 2026-07-01T00:00:00Z, for ever.
 #[derive(Debug)]
-struct Still;
+pub(crate) struct Still;
 
 impl Clock for Still {
     fn now(&self) -> jiff::Timestamp {
@@ -34,7 +34,7 @@ impl Clock for Still {
 
 /// Counts, so that nothing is the same twice.
 #[derive(Debug, Default)]
-struct Counter(Mutex<u64>);
+pub(crate) struct Counter(Mutex<u64>);
 
 impl Entropy for Counter {
     fn fill(&self, out: &mut [u8]) {
@@ -98,12 +98,17 @@ impl World {
     }
 
     pub(crate) async fn ensure(&self, tenant: Tenant) -> Result<(), ApiError> {
+        self.admit(tenant, AccessConfig::default()).await
+    }
+
+    /// Adds a tenant whose clients have such credentials.
+    pub(crate) async fn admit(&self, tenant: Tenant, access: AccessConfig) -> Result<(), ApiError> {
         let config = TenantConfig {
             tenant,
             version: "1.36.0".to_owned(),
             server_url: "https://127.0.0.1:1".to_owned(),
             root_ca_pem: "".into(),
-            access: AccessConfig::default(),
+            access,
             template: Arc::new(bootstrap_template(Still.now())),
         };
         self.server.ensure_tenant(config).await.map(drop)
