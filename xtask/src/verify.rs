@@ -30,6 +30,14 @@ pub(crate) fn full(soak: bool) -> Result<()> {
     step("clients", || clients::check(&[]))?;
     if soak {
         step("beside kube-apiserver", live::soak)?;
+        step("small stacks", || {
+            // Only optimised builds keep to it: see the tests' own constants.
+            let test = |package: &str, of: &[&str]| {
+                run(cargo().args(["test", "--release", "--locked", "-p", package, "--test"]).args(of))
+            };
+            test("allotment-machinery", &["hostile"])?;
+            test("allotment-apiserver", &["api", "hostile::"])
+        })?;
         step("soak", || {
             run(cargo().args(["test", "--locked", "--workspace", "--", "--ignored"]).env("ALLOTMENT_SOAK", "1"))
         })?;

@@ -142,7 +142,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let stop = CancellationToken::new();
     let interrupted = stop.clone();
-    let serving = listener::serve(socket, tls, ApiService::new(server.clone()), stop);
+    let serving = listener::serve(socket, tls, ApiService::new(server.clone()), listener::Limits::default(), stop);
     tokio::select! {
         biased;
         result = serving => result?,

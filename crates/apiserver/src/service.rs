@@ -27,6 +27,7 @@ use crate::auth::{self, Attributes, Decision, UserInfo};
 use crate::body::ResponseBody;
 use crate::endpoints::render::{Rendered, encoded};
 use crate::endpoints::{self, Call};
+use crate::listener::Visit;
 use crate::negotiation::{self, Accept, Media, ReplyKind};
 use crate::nonresource;
 use crate::query::Query;
@@ -38,7 +39,7 @@ use crate::status::ApiError;
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 /// How much of a body that is too large is read and thrown away before the connection is given up.
 const DRAIN_LIMIT: usize = 128 * 1024 * 1024;
-/// How long a client may take to send a body.
+/// How long a body may take that comes by no connection of a listener.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Replies that are longer are compressed for clients that accept it, as in Kubernetes.
 pub(crate) const GZIP_THRESHOLD: usize = 128 * 1024;
@@ -161,7 +162,12 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let user = match identify(server, &tenant, parts, &info).await {
-        Ok(user) => user,
+        Ok(user) => {
+            if let Some(visit) = parts.extensions.get::<Arc<Visit>>() {
+                visit.known();
+            }
+            user
+        }
         Err(error) => return status_response(&error, Accept::default()),
     };
     let mut cx = Context::new(server.clone(), tenant, user, info);
@@ -242,7 +248,8 @@ where
     };
     let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), reply_kind)?;
     let accept = Accept { pretty: accept.pretty || query.flag("pretty"), ..accept };
-    let body = read_body(body).await?;
+    let patience = parts.extensions.get::<Arc<Visit>>().map_or(BODY_TIMEOUT, |visit| visit.body_timeout());
+    let body = read_body(body, patience).await?;
     let content_type = text(&parts.headers, &header::CONTENT_TYPE);
     let call = Call { cx, row: &row, query, accept, content_type, body };
     let Rendered { code, content_type, body } = endpoints::answer(&call).await?;
@@ -250,12 +257,12 @@ where
 }
 
 /// Reads a body, within bounds of size and time.
-async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
+async fn read_body<B>(body: B, patience: Duration) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match tokio::time::timeout(BODY_TIMEOUT, collect(body)).await {
+    match tokio::time::timeout(patience, collect(body)).await {
         Ok(result) => result,
         Err(_) => Err(ApiError::new(408, "Timeout", "the body of the request took too long")),
     }

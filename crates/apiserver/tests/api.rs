@@ -1,8 +1,12 @@
 //! The API as its clients see it, in one process on a store in memory: what recorded conversations do not
 //! hold. Single rules are tested where they are written.
 
+mod connections;
+mod hostile;
 mod kinds;
 mod openapi;
+mod tenants;
+mod tokens;
 mod world;
 
 use std::io::Read as _;

@@ -102,7 +102,8 @@ impl Ours {
             .map_err(|error| anyhow::anyhow!("cannot serve: {error:?}"))?;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let serving = listener::serve(socket, None, ApiService::new(server.clone()), stop.clone());
+        let serving =
+            listener::serve(socket, None, ApiService::new(server.clone()), listener::Limits::default(), stop.clone());
         tasks.spawn(async move {
             // It ends with its owner; a listener that fails shows as requests without answers.
             let _ = serving.await;
