@@ -42,6 +42,9 @@ enum Task {
         /// Only this area, or area/scenario; may be repeated. Differences are printed, the list of pending ones is not consulted
         #[arg(long)]
         only: Vec<String>,
+        /// With --only: replay them below `/clusters/<id>` of a logical cluster
+        #[arg(long, requires = "only")]
+        tenant: bool,
         /// Write the list of pending scenarios anew; refused where it would grow
         #[arg(long)]
         update: bool,
@@ -86,7 +89,7 @@ fn main() -> Result<()> {
         Task::Verify { soak, .. } => verify::full(soak),
         Task::Fix => verify::fix(),
         Task::Assets => assets::show(),
-        Task::Golden { only, update: false } if !only.is_empty() => golden::show(&only),
+        Task::Golden { only, tenant, update: false } if !only.is_empty() => golden::show(&only, tenant),
         Task::Golden { update, .. } => golden::check(update),
         Task::Clients { only } => clients::check(&only),
         Task::Live { arguments } => live::run_live(arguments),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 
-use crate::run::{cargo, output, run, target_dir};
+use crate::run::{cargo, output, root, run, target_dir};
 
 /// How long a server may take to write its kubeconfig; far beyond what it takes, for slow machines.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -31,6 +31,14 @@ pub(crate) struct Access {
     pub(crate) client: Option<(PathBuf, PathBuf)>,
     /// File with the token.
     pub(crate) token: Option<PathBuf>,
+}
+
+/// A logical cluster of a running server.
+pub(crate) struct Tenant {
+    /// What goes before its paths.
+    pub(crate) prefix: String,
+    /// Files with certificate and key of its administrator.
+    pub(crate) client: (PathBuf, PathBuf),
 }
 
 /// Builds the binary and gives its path.
@@ -79,6 +87,34 @@ impl Server {
     /// What it printed so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// Asks for a logical cluster, and makes itself its administrator: a member of `system:masters` by certificate,
+    /// as the platform's own is.
+    pub(crate) fn tenant(&self, kubectl: &Path) -> Result<Tenant> {
+        let kubectl = |arguments: &[&str]| {
+            let mut command = Command::new(kubectl);
+            output(command.current_dir(root()).arg("--kubeconfig").arg(&self.kubeconfig).args(arguments))
+        };
+        kubectl(&["apply", "-f", "examples/request.yaml"])?;
+        kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", "clusterrequest/build", "-n", "team-a"])?;
+        let records = kubectl(&["get", "secrets", "-n", "allot-planes", "-o", "json"])?;
+        let records: serde_json::Value = serde_json::from_str(&records)?;
+        let data = &records["items"][0]["data"];
+        let entry = |name: &str| -> Result<Vec<u8>> {
+            let text = data[name].as_str().with_context(|| format!("the record of a control plane has no {name}"))?;
+            Ok(base64::engine::general_purpose::STANDARD.decode(text)?)
+        };
+        let dir = self.dir.join("tenant");
+        std::fs::create_dir_all(&dir)?;
+        for name in ["ca.crt", "ca.key"] {
+            std::fs::write(dir.join(name), entry(name)?)?;
+        }
+        let mut issue = cargo();
+        issue.args(["run", "--quiet", "--locked", "-p", "allotment-pki", "--example", "client_certificate", "--"]);
+        run(issue.arg(&dir).args(["admin", "system:masters"]))?;
+        let id = String::from_utf8(entry("tenant")?)?;
+        Ok(Tenant { prefix: format!("/clusters/{id}"), client: (dir.join("client.crt"), dir.join("client.key")) })
     }
 
     /// Takes the kubeconfig apart, with kubectl's own reader.
