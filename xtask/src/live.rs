@@ -14,7 +14,7 @@ const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Compares answers to many random sequences of requests.
 pub(crate) fn soak() -> Result<()> {
-    run_live(["compare", "--pending", "tests/live/pending.txt"].into_iter().chain(SOAK))
+    run_live(["compare", "--managed-fields", "--pending", "tests/live/pending.txt"].into_iter().chain(SOAK))
 }
 
 /// Runs `live` with these arguments.

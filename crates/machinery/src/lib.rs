@@ -4,6 +4,7 @@
 pub mod apply;
 pub mod duration;
 pub mod field;
+pub mod gotext;
 pub mod json;
 pub mod jsonpath;
 pub mod metadata;

@@ -181,15 +181,29 @@ impl Comparison<'_> {
         }
     }
 
+    /// The key of ours that is one of theirs but for a UID that was paired.
+    fn own_key(&self, key: &str, ours: &Map) -> Option<String> {
+        if !key.contains("\"uid\":") || ours.contains_key(key) {
+            return None;
+        }
+        let uids = self.pairs.ours.iter().filter(|((class, theirs), _)| *class == Class::Uid && key.contains(theirs));
+        uids.map(|((_, theirs), own)| key.replace(theirs.as_str(), own)).find(|own| ours.contains_key(own))
+    }
+
     fn objects(&mut self, path: &str, theirs: &Map, ours: &Map) {
         for (key, left) in theirs.iter() {
+            let own = self.own_key(key, ours);
             let path = format!("{path}.{key}");
-            match ours.get(key) {
+            match ours.get(own.as_deref().unwrap_or(key)) {
                 Some(right) => self.values(&path, key, left, right),
                 None => self.add(&path, shown(Some(left)), "absent".to_owned()),
             }
         }
-        for (key, right) in ours.iter().filter(|(key, _)| !theirs.contains_key(key)) {
+        for (key, right) in ours.iter() {
+            if theirs.contains_key(key) || theirs.keys().any(|their| self.own_key(their, ours).as_deref() == Some(key))
+            {
+                continue;
+            }
             self.add(&format!("{path}.{key}"), "absent".to_owned(), shown(Some(right)));
         }
     }
@@ -347,6 +361,7 @@ fn is_decoder_text(body: &Value) -> bool {
 /// An answer without what servers do not keep stable.
 fn tidy(value: Value, rules: Rules, soft: bool) -> Value {
     let mut value = sort_causes(value);
+    sort_rules(&mut value);
     if soft {
         soften(&mut value);
     }
@@ -380,13 +395,27 @@ fn tidy_metadata(meta: &mut Map, rules: Rules, is_list: bool) {
     if meta.get("continue").and_then(Value::as_str).is_some_and(|token| !token.is_empty()) {
         meta.insert("continue", "<continue>");
     }
-    if !rules.managed_fields {
+    // Each server has a part of its own that writes this one.
+    let own = meta.get("name").and_then(Value::as_str) == Some("kube-root-ca.crt");
+    if !rules.managed_fields || own {
         meta.remove("managedFields");
     } else if let Some(entries) = meta.get_mut("managedFields").and_then(Value::as_array_mut) {
         // Their order depends on seconds of the clock.
         entries.sort_by_cached_key(|entry| {
             ["manager", "operation", "subresource", "apiVersion", "fieldsV1"].map(|key| shown(entry.get(key)))
         });
+    }
+}
+
+/// The rules of a review come in the order in which bindings are found.
+fn sort_rules(body: &mut Value) {
+    if body.get("kind").and_then(Value::as_str) != Some("SelfSubjectRulesReview") {
+        return;
+    }
+    for list in ["resourceRules", "nonResourceRules"] {
+        if let Some(rules) = body.get_mut("status").and_then(|s| s.get_mut(list)).and_then(Value::as_array_mut) {
+            rules.sort_by_cached_key(Value::to_string);
+        }
     }
 }
 

@@ -1,11 +1,17 @@
 //! The differences that are meant: rows of `docs/adr/0007-differences-from-kube-apiserver.md`. A row here
 //! recognises one of them in a pair of answers; a difference that no row recognises is to be mended.
 
+use std::sync::LazyLock;
+
 use allotment_machinery::json::Value;
+use regex::Regex;
 
 use crate::client::Reply;
 use crate::compare::Difference;
 use crate::sequence::Step;
+
+/// The version of an object. Where it differs, one of the servers wrote and the other did not.
+pub(crate) const VERSION: &str = "$.metadata.resourceVersion";
 
 /// One difference that is meant.
 struct Row {
@@ -112,6 +118,48 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "a write that changes but the order within an entry of managedFields is none",
+        is_it: |case| {
+            case.statuses() == (200, 200)
+                && case.step.method != "GET"
+                && case.differences.iter().all(|difference| difference.path == VERSION)
+                && (case.step.path.ends_with("/scale") || has_two_orders(case.theirs))
+        },
+    },
+    Row {
+        why: "a write that changes nothing of a Job but how it is stored is none",
+        is_it: |case| {
+            case.statuses() == (200, 200)
+                && case.step.path.contains("/jobs/")
+                && case.step.method != "GET"
+                && case.differences.iter().all(|difference| difference.path == VERSION)
+        },
+    },
+    Row {
+        why: "the difference of a pod's specs is not shown",
+        is_it: |case| {
+            case.statuses() == (422, 422)
+                && case.step.path.contains("/pods/")
+                && case.their_message().contains("pod updates may not change fields other than")
+                && case.differences.iter().all(|difference| difference.path.ends_with("message"))
+        },
+    },
+    Row {
+        why: "the answer with a token does not say who owns what in it",
+        is_it: |case| case.step.path.ends_with("/token") && case.only_below("$.metadata.managedFields"),
+    },
+    Row {
+        why: "pods on nodes are deleted at once: no node ends them",
+        is_it: |case| {
+            case.step.method == "DELETE"
+                && case.step.path.contains("/pods")
+                && case
+                    .differences
+                    .iter()
+                    .all(|difference| difference.path.contains("deletion") || difference.path == VERSION)
+        },
+    },
+    Row {
         why: "a cause is repeated twice at most",
         is_it: |case| case.statuses() == (422, 422) && case.only_below("$.details.causes") && same_causes(case),
     },
@@ -121,6 +169,16 @@ const ROWS: &[Row] = &[
 pub(crate) fn reason(step: &Step, theirs: &Reply, ours: &Reply, differences: &[Difference]) -> Option<&'static str> {
     let case = Case { step, theirs, ours, differences };
     ROWS.iter().find(|row| (row.is_it)(&case)).map(|row| row.why)
+}
+
+/// Whether two elements with numbers as keys come in one order as numbers and in another as texts.
+fn has_two_orders(reply: &Reply) -> bool {
+    static KEYS: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#"k:\{\\"[a-zA-Z]+\\":(\d+)"#).expect("a constant pattern"));
+    let text = String::from_utf8_lossy(&reply.body);
+    let keys: Vec<&str> = KEYS.captures_iter(&text).filter_map(|found| Some(found.get(1)?.as_str())).collect();
+    let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+    keys.iter().any(|left| keys.iter().any(|right| (left < right) != (number(left) < number(right)) && left != right))
 }
 
 /// Whether both name the same causes, however often.

@@ -34,7 +34,7 @@ const ISSUER: &str = "https://kubernetes.default.svc";
 /// The controllers of kube-controller-manager that do something without nodes.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
                            serviceaccount-token-controller,root-ca-certificate-publisher-controller,\
-                           clusterrole-aggregation-controller,resourcequota-controller,\
+                           clusterrole-aggregation-controller,\
                            validatingadmissionpolicy-status-controller";
 
 /// A running kube-apiserver.
@@ -57,6 +57,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Whether its controllers run too.
     pub controllers: bool,
+    /// Whether the controller of quotas runs as well, which writes their status when it likes.
+    pub quotas: bool,
     /// Whether etcd waits for the disk. A comparison of answers has no need of it, one of speed has.
     pub durable: bool,
 }
@@ -85,7 +87,7 @@ impl Kubernetes {
         kubernetes.until_answers("/readyz", 200).await?;
         if options.controllers {
             let program = options.programs.join("kube-controller-manager");
-            kubernetes.controller_manager = Some(Process::start(&program, &controller_flags(), dir)?);
+            kubernetes.controller_manager = Some(Process::start(&program, &controller_flags(options.quotas), dir)?);
             kubernetes.until_answers("/api/v1/namespaces/default/serviceaccounts/default", 200).await?;
         }
         Ok(kubernetes)
@@ -267,6 +269,8 @@ fn apiserver_flags(dir: &Path, etcd_port: u16, port: u16) -> Vec<String> {
         format!("--service-account-signing-key-file={}", file("service-accounts.key")),
         format!("--service-account-issuer={ISSUER}"),
         "--authorization-mode=RBAC".to_owned(),
+        // As on every cluster that runs its own parts as pods.
+        "--allow-privileged=true".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         // Loopback is no address that endpoints may have.
         "--endpoint-reconciler-type=none".to_owned(),
@@ -277,7 +281,8 @@ fn apiserver_flags(dir: &Path, etcd_port: u16, port: u16) -> Vec<String> {
     ]
 }
 
-fn controller_flags() -> Vec<String> {
+fn controller_flags(quotas: bool) -> Vec<String> {
+    let quotas = if quotas { ",resourcequota-controller" } else { "" };
     vec![
         "--kubeconfig=controllers.kubeconfig".to_owned(),
         "--authentication-kubeconfig=controllers.kubeconfig".to_owned(),
@@ -290,6 +295,6 @@ fn controller_flags() -> Vec<String> {
         "--kube-api-qps=1000".to_owned(),
         "--kube-api-burst=1000".to_owned(),
         "--concurrent-namespace-syncs=20".to_owned(),
-        format!("--controllers={CONTROLLERS}"),
+        format!("--controllers={CONTROLLERS}{quotas}"),
     ]
 }

@@ -84,11 +84,11 @@ async fn main() -> Result<()> {
 
 async fn run(cli: Cli) -> Result<()> {
     let Cli { programs, dir, task } = cli;
-    let options = |dir, durable| Options { programs, dir, controllers: true, durable };
+    let options = |dir, quotas, durable| Options { programs, dir, controllers: true, quotas, durable };
     match task {
-        Task::Serve { durable } => serve(options(dir, durable)).await,
+        Task::Serve { durable } => serve(options(dir, true, durable)).await,
         Task::Compare(compare) => {
-            let theirs = Kubernetes::start(&options(dir.join("theirs"), false)).await?;
+            let theirs = Kubernetes::start(&options(dir.join("theirs"), false, false)).await?;
             let ours = Ours::start(&dir.join("ours")).await?;
             let report = campaign::run(compare.plan()?, theirs.target(), ours.target(), say).await?;
             ours.stop().await;

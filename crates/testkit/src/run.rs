@@ -128,9 +128,12 @@ impl Bench {
                 }
             };
             if !differences.is_empty() {
+                let written = differences.iter().all(|difference| difference.path != deliberate::VERSION);
                 match parted(step, left.reply(), right.reply(), differences) {
                     // Both have done it or both have not, so what follows can be compared.
-                    Outcome::Deliberate(why) if class(left.reply()) == class(right.reply()) => meant = Some(why),
+                    Outcome::Deliberate(why) if written && class(left.reply()) == class(right.reply()) => {
+                        meant = Some(why);
+                    }
                     other => return Ok(other),
                 }
             }
@@ -245,6 +248,7 @@ fn learn(step: usize, reply: &Reply, names: &mut Variables) {
     keep(format!("uid{step}"), &["metadata", "uid"]);
     keep(format!("name{step}"), &["metadata", "name"]);
     keep(format!("continue{step}"), &["metadata", "continue"]);
+    keep(format!("token{step}"), &["status", "token"]);
 }
 
 /// Waits until both watches told the same number of events and fell silent, or one lags for too long.

@@ -13,6 +13,7 @@ const LEARNED: &[(&str, &str)] = &[
     ("uid", "$.metadata.uid"),
     ("name", "$.metadata.name"),
     ("continue", "$.metadata.continue"),
+    ("token", "$.status.token"),
 ];
 
 /// A scenario in YAML, without what is expected.

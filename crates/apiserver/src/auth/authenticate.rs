@@ -178,7 +178,7 @@ pub(super) async fn authenticate_token(
     let claims = verified_claims(tenant, &issuer, token)?;
     // A token without audience, as older ones are, is meant for the API itself.
     let meant_for = if claims.aud.is_empty() { issuer.api_audiences() } else { claims.aud.clone() };
-    let matching: Vec<String> = meant_for.iter().filter(|one| audiences.contains(one)).cloned().collect();
+    let matching: Vec<String> = audiences.iter().filter(|one| meant_for.contains(one)).cloned().collect();
     if matching.is_empty() {
         return Err(Refusal::Invalid(format!(
             "token audiences {} is invalid for the target audiences {}",

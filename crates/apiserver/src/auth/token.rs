@@ -238,6 +238,9 @@ async fn bind(cx: &Context, reference: &Value, bound: &mut KubernetesClaims) -> 
     let (kind, name) = (text("kind"), text("name"));
     let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));
     let namespace = cx.info.namespace.as_str();
+    if group.is_empty() && matches!(kind, "Pod" | "Secret" | "Node") && name.is_empty() {
+        return Err(ApiError::bad_request("Name parameter required."));
+    }
     let found = match (group, kind) {
         ("", "Pod") => existing(&cx.server, &cx.tenant, "pods", namespace, name).await?,
         ("", "Secret") => existing(&cx.server, &cx.tenant, "secrets", namespace, name).await?,

@@ -59,9 +59,43 @@ fn validate(scaler: &Map, errors: &mut Errors) {
     if let Some(behavior) = object(spec, "behavior") {
         for name in ["scaleUp", "scaleDown"] {
             if let Some(rules) = object(behavior, name) {
-                one_of(rules, "selectPolicy", &["Disabled", "Max", "Min"], &path.child("behavior").child(name), errors);
+                validate_scaling(rules, &path.child("behavior").child(name), errors);
             }
         }
+    }
+}
+
+/// How fast is scaled in one direction.
+fn validate_scaling(rules: &Map, path: &Path, errors: &mut Errors) {
+    const LONGEST_WINDOW: i64 = 3600;
+    const LONGEST_PERIOD: i64 = 1800;
+    let at_most = |value: i64, most: i64, path: &Path, errors: &mut Errors| {
+        if value > most {
+            errors.push(FieldError::invalid(path, value, format!("must be less than or equal to {most}")));
+        }
+    };
+    if let Some(window) = int(rules, "stabilizationWindowSeconds") {
+        let path = path.child("stabilizationWindowSeconds");
+        if window < 0 {
+            errors.push(FieldError::invalid(&path, window, "must be greater than or equal to zero"));
+        }
+        at_most(window, LONGEST_WINDOW, &path, errors);
+    }
+    one_of(rules, "selectPolicy", &["Disabled", "Max", "Min"], path, errors);
+    let path = path.child("policies");
+    if items(rules, "policies").next().is_none() {
+        errors.push(FieldError::required(&path, "must specify at least one Policy"));
+    }
+    for (index, policy) in items(rules, "policies") {
+        let path = path.index(index);
+        one_of(policy, "type", &["Percent", "Pods"], &path, errors);
+        for name in ["value", "periodSeconds"] {
+            let number = int(policy, name).unwrap_or_default();
+            if number <= 0 {
+                errors.push(FieldError::invalid(&path.child(name), number, "must be greater than zero"));
+            }
+        }
+        at_most(int(policy, "periodSeconds").unwrap_or_default(), LONGEST_PERIOD, &path.child("periodSeconds"), errors);
     }
 }
 

@@ -60,7 +60,7 @@ fn validate_ingress(ingress: &Map, errors: &mut Errors) {
     let path = Path::new("spec");
     if list(spec, "rules").is_empty() && !is_given(spec, "defaultBackend") {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid(&path, &Value::Null, detail));
+        errors.push(FieldError::invalid(&path, &Value::Array(Vec::new()), detail));
     }
     if let Some(default) = object(spec, "defaultBackend") {
         backend(default, &path.child("defaultBackend"), errors);
@@ -84,7 +84,9 @@ fn validate_ingress(ingress: &Map, errors: &mut Errors) {
         }
         optional_name(tls, "secretName", names::dns1123_subdomain, &path, errors);
     }
-    optional_name(spec, "ingressClassName", names::dns1123_subdomain, &path, errors);
+    if let Some(class) = spec.get("ingressClassName").and_then(Value::as_str) {
+        faults(&path.child("ingressClassName"), class, names::dns1123_subdomain(class), errors);
+    }
 }
 
 fn host(name: &str, path: &Path, errors: &mut Errors) {

@@ -2,6 +2,7 @@
 //! (`k8s.io/apiextensions-apiserver/pkg/registry/customresource`).
 
 use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::gotext::{go_plain, go_type};
 use allotment_machinery::json::{Map, Value};
 
 use crate::registry::Scale;
@@ -62,19 +63,6 @@ fn find<'a>(path: &str, object: &'a Map) -> Result<Option<&'a Value>, String> {
 
 /// As `k8s.io/apimachinery`'s accessors of unstructured objects word it.
 fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
-    let go_type = match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_integer() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
-    let shown = match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+    let (shown, go_type) = (go_plain(value), go_type(value));
     format!("{path} accessor error: {shown} is of the type {go_type}, expected {expected}")
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use allotment_machinery::apply::TypeRef;
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{self, Map, Value};
-use allotment_machinery::schema::{self, check_embedded_metadata, normalise_numbers, prune};
+use allotment_machinery::schema::{self, check_embedded_metadata, normalise_but_floats, prune, settle_floats};
 
 use super::spec;
 use crate::registry::{DecodeError, Decoded, Published, Schema};
@@ -40,8 +40,16 @@ pub(super) struct Source {
 impl Schema for CustomSchema {
     fn decode(&self, object: &mut Map) -> Result<Decoded, DecodeError> {
         check_embedded_metadata(&self.own, object).map_err(|error| DecodeError { message: error.to_string() })?;
-        normalise_numbers(object);
+        normalise_but_floats(object);
         Ok(Decoded { unknown: prune(&self.own, object) })
+    }
+
+    fn settle_numbers(&self, object: &mut Map) -> bool {
+        let mut changed = false;
+        for (name, value) in object.iter_mut() {
+            changed |= settle_floats(value) && !matches!(name, "metadata" | "status");
+        }
+        changed
     }
 
     fn default(&self, object: &mut Map) {

@@ -170,16 +170,15 @@ fn shape(row: &Row, config: &Map, object: &mut Map) -> Result<(), ApiError> {
     } else {
         decode::shape(row, object, Vec::new()).map(|_| ())
     };
+    row.version().schema.drop_empty(object);
     shaped.map_err(|error| {
         let name = |field: &str| metadata_str(config, field).unwrap_or_default();
         let kind = show_kind(&row.api_version(), &row.kind.kind);
         failed(format!(
             "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert unstructured object to \
-             {}, Kind={}: {}",
+             {kind}: {}",
             name("namespace"),
             name("name"),
-            row.api_version(),
-            row.kind.kind,
             error.message
         ))
     })

@@ -48,6 +48,7 @@ pub(super) fn own(cx: &Context, row: &Row, object: &mut Map) {
         }
     }
     ownership::own_created(cx, row, object);
+    row.version().schema.settle_numbers(object);
 }
 
 /// The namespace of the body has to be that of the path, and is filled in from there.
@@ -187,7 +188,7 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     if dry_run {
         return match store::find(cx, &key).await? {
             Some(current) => Err(Taken::Yes(already_exists(row, name, Some(&current.body)))),
-            None => Ok(without_revision(encoded)),
+            None => Ok(as_dry_run(encoded, &object)),
         };
     }
     match store::put(cx, key, Expect::Absent, encoded).await {
@@ -202,8 +203,12 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     }
 }
 
-fn without_revision(encoded: Encoded) -> Bytes {
-    Bytes::from(encoded.bytes)
+/// What a dry run shows of a new object: the version that it names, if it names one, since none is given.
+fn as_dry_run(encoded: Encoded, object: &Map) -> Bytes {
+    match metadata_str(object, "resourceVersion").and_then(|version| version.parse().ok()) {
+        Some(version) => Bytes::from(encoded.at_revision(version)),
+        None => Bytes::from(encoded.bytes),
+    }
 }
 
 fn already_exists(row: &Row, name: &str, current: Option<&[u8]>) -> ApiError {
@@ -234,9 +239,9 @@ fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), Ap
 fn check_no_version(object: &Map) -> Result<(), ApiError> {
     let given = metadata_str(object, "resourceVersion").unwrap_or_default();
     match given.parse::<u64>() {
-        _ if given.is_empty() => Ok(()),
-        Ok(0) => Ok(()),
-        _ => Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created")),
+        // What is no version at all names none.
+        Ok(0) | Err(_) => Ok(()),
+        Ok(_) => Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created")),
     }
 }
 

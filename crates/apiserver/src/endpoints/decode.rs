@@ -221,9 +221,13 @@ pub(super) fn connected(
         Value::Null => Map::new(),
         _ => return Err(unrecognised(call.row, &call.body, "the body is no object")),
     };
-    let given = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if !given.is_empty() && given != kind {
-        let message = format!("{given} cannot be handled as a {kind}: it is another kind than the path names");
+    let text = |member: &str| object.get(member).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (given_version, given) = (text("apiVersion").unwrap_or(&api_version), text("kind").unwrap_or(kind));
+    if (given_version, given) != (&api_version, kind) {
+        let short = given_version.rsplit('/').next().unwrap_or_default();
+        let message = format!(
+            "{given} in version {short:?} cannot be handled as a {kind}: it is another kind than the path names"
+        );
         return Err(ApiError::bad_request(message));
     }
     let version = api_version.rsplit('/').next().unwrap_or_default();

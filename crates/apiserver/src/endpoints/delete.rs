@@ -25,6 +25,7 @@ use crate::status::{About, ApiError};
 pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
     let options = options(call)?;
+    warn_of_orphans(call, &options);
     let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
     let current = store::get(cx, row, &key).await?;
     let deleted = delete_object(cx, row, current, &options).await?;
@@ -42,6 +43,7 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, ApiError> {
 pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
     let options = options(call)?;
+    warn_of_orphans(call, &options);
     let list_options = ListOptions::parse(call.query, false)?;
     let selection = Selection::parse(row, &list_options)?;
     let page = list::page(call, &list_options, &selection).await?;
@@ -54,6 +56,15 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, ApiError
         }
     }
     Ok(Reply::List(page))
+}
+
+/// Tells whoever does not say what becomes of dependents, where that is not what most kinds do.
+fn warn_of_orphans(call: &Call<'_>, options: &DeleteOptions) {
+    if options.propagation.is_none()
+        && let Some(text) = call.row.kind.strategy.orphans_unasked()
+    {
+        call.cx.warn(text);
+    }
 }
 
 fn options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
@@ -155,14 +166,21 @@ async fn attempt(
     options: &DeleteOptions,
 ) -> Result<Deleted, Refused> {
     let key = current.key(&cx.tenant.tenant);
-    set_finalizers(&mut object, options.propagation);
+    let propagation = options.propagation.or_else(|| unasked(row, &object));
+    set_finalizers(&mut object, propagation);
     definitions::before_deletion(cx, row, &mut object);
     let uid = metadata_str(&object, "uid").unwrap_or_default().to_owned();
     let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
     if finalizers.unwrap_or_default().is_empty() && !row.kind.strategy.holds_deletion(&object) {
         let last = if options.dry_run { None } else { store::delete(cx, key, current.revision).await? };
         // Its last state, at the revision of the deletion.
-        let body = last.map_or_else(|| current.body.clone(), |entry| entry.body.clone());
+        let revision = last.as_ref().map_or(current.revision, |entry| entry.revision);
+        let mut body = last.map_or_else(|| current.body.clone(), |entry| entry.body.clone());
+        if row.kind.strategy.ends_gracefully() {
+            begin_deletion(cx, row, &mut object);
+            let encoded = store::encode(row, &object).map_err(Refused::Failed)?;
+            body = Bytes::from(encoded.at_revision(revision.0));
+        }
         return Ok(Deleted::Gone { uid, body });
     }
     begin_deletion(cx, row, &mut object);
@@ -173,6 +191,14 @@ async fn attempt(
     }
     let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await?;
     Ok(Deleted::Marked { body: entry.body.clone() })
+}
+
+/// What becomes of dependents where nobody says it: what finalizers say holds, else what the kind does.
+fn unasked(row: &Row, object: &Map) -> Option<Propagation> {
+    row.kind.strategy.orphans_unasked()?;
+    let finalizers = object.get("metadata").and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
+    let said = |value: &Value| matches!(value.as_str(), Some(FINALIZER_FOREGROUND | FINALIZER_ORPHAN));
+    (!finalizers.unwrap_or_default().iter().any(said)).then_some(Propagation::Orphan)
 }
 
 /// The finalizers by which the garbage collector is asked to treat dependents as wished.

@@ -249,9 +249,11 @@ pub(super) fn drop_repeated_owners(cx: &Context, metadata: &mut Map) {
         first
     });
     if !repeated.is_empty() {
+        // A patch is one only once it was applied, which Kubernetes does behind admission.
+        let when = if cx.info.verb == "patch" { " after mutating admission happens" } else { "" };
         cx.warn(format!(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
-             may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, \
+             and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             repeated.join(", ")
         ));
     }

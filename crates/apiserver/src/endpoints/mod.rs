@@ -78,7 +78,7 @@ impl Call<'_> {
 /// Answers a request.
 pub(crate) async fn answer(call: &Call<'_>) -> Result<render::Rendered, ApiError> {
     check_scope(call)?;
-    if let Some(warning) = &call.row.version().deprecation_warning {
+    if let Some(warning) = call.row.version().deprecation_warning.as_ref().filter(|_| is_routed(call)) {
         call.cx.warn(warning.as_str());
     }
     let reply = match call.cx.info.subresource.as_str() {
@@ -86,6 +86,18 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<render::Rendered, ApiError
         name => Box::pin(subresource(call, name)).await?,
     };
     render::render(call, reply)
+}
+
+/// Whether there is something to ask at this path: what is not there cannot be deprecated.
+fn is_routed(call: &Call<'_>) -> bool {
+    let (version, info) = (call.row.version(), &call.cx.info);
+    let named = info.names_object == !matches!(info.verb, "list" | "create" | "deletecollection" | "watch");
+    match info.subresource.as_str() {
+        "" => version.verbs.contains(&info.verb) && (named || info.verb == "watch"),
+        "status" => version.subresources.status,
+        "scale" => version.subresources.scale.is_some(),
+        other => version.subresources.others.iter().any(|have| have.name == other),
+    }
 }
 
 /// Whether a path with, or without, a namespace fits the kind.

@@ -24,6 +24,8 @@ pub(crate) enum FieldValidation {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
+    /// Whether the body gives a number another type than the stored one has; found when it is read.
+    pub(crate) retyped: bool,
 }
 
 /// The longest `fieldManager`, in bytes.
@@ -79,7 +81,7 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        (WriteOptions { dry_run: !dry_run.is_empty(), field_validation }, errors)
+        (WriteOptions { dry_run: !dry_run.is_empty(), field_validation, retyped: false }, errors)
     }
 }
 

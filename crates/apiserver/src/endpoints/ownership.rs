@@ -170,6 +170,7 @@ fn track(cx: &Context, row: &Row, old: &Map, object: &mut Map, managers: Manager
     // Where the objects cannot be compared, what is known of owners would be wrong from now on.
     let managers = writer(cx, &versions, &api_version, &now).update(old, object, managers).unwrap_or_default();
     set_managers(object, &managers);
+    row.version().schema.drop_empty(object);
 }
 
 /// The managers that an update begins with: those of the object sent, if there are any that can be read,

@@ -81,10 +81,14 @@ fn check_creation(row: &Row, object: &Map, key: &Key) -> Result<(), ApiError> {
 }
 
 fn other_uid(row: &Row, namespace: &str, name: &str, uid: &str, have: &str) -> ApiError {
-    let place = if row.kind.group.is_empty() || !row.kind.custom {
-        row.kind.plural.clone()
-    } else {
-        format!("{}/{}", row.kind.group, row.kind.plural)
+    // Where etcd keeps them there; some have older names.
+    let place = match row.kind.plural.as_str() {
+        _ if row.kind.custom => format!("{}/{}", row.kind.group, row.kind.plural),
+        "services" => "services/specs".to_owned(),
+        "endpoints" => "services/endpoints".to_owned(),
+        "replicationcontrollers" => "controllers".to_owned(),
+        "ingresses" => "ingress".to_owned(),
+        plural => plural.to_owned(),
     };
     let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
     let why = format!(
@@ -140,6 +144,7 @@ pub(super) async fn replace(
     let mut old = store::object_of(row, &current.body)?;
     let entries = ownership::take_entries(&mut old);
     ownership::own_updated(cx, row, &old, entries.as_ref(), &mut object);
+    let options = WriteOptions { retyped: row.version().schema.settle_numbers(&mut object), ..options };
     if let (Some(metadata), Some(entries)) = (metadata_mut(&mut old), entries) {
         metadata.insert("managedFields", entries);
     }
@@ -212,7 +217,7 @@ async fn prepared(
     let operation = Operation::Update { old, subresource };
     let held = services::before_write(cx, row, Some(old), &mut object).await?;
     row.kind.strategy.prepare(operation, &mut object);
-    count_generation(row, subresource, old, &mut object);
+    count_generation(row, subresource, options.retyped, old, &mut object);
     validate(row, operation, old, &object, name)?;
     for text in row.kind.strategy.warnings(operation, &object) {
         cx.warn(text);
@@ -245,8 +250,8 @@ fn with_status_of(row: &Row, old: &Map, mut new: Map) -> Map {
     object
 }
 
-/// Counts a change of what is neither metadata nor status.
-fn count_generation(row: &Row, subresource: &str, old: &Map, new: &mut Map) {
+/// Counts a change of what is neither metadata nor status; that of a number's type is one.
+fn count_generation(row: &Row, subresource: &str, retyped: bool, old: &Map, new: &mut Map) {
     if !row.kind.strategy.counts_generation() || subresource == "status" {
         return;
     }
@@ -255,7 +260,12 @@ fn count_generation(row: &Row, subresource: &str, old: &Map, new: &mut Map) {
     let desired = |object: &Map| -> Vec<(String, Value)> {
         object.iter().filter(|(key, _)| counted(key)).map(|(key, value)| (key.to_owned(), value.clone())).collect()
     };
-    if desired(old) == desired(new) {
+    let counted = |object: &Map| {
+        let name = row.kind.strategy.counts_metadata()?;
+        let value = object.get("metadata").and_then(|metadata| metadata.get(name));
+        value.filter(|value| value.as_object().is_none_or(|map| !map.is_empty())).cloned()
+    };
+    if !retyped && desired(old) == desired(new) && counted(old) == counted(new) {
         return;
     }
     if let Some(metadata) = metadata_mut(new) {

@@ -11,6 +11,7 @@ use allotment_store::Resource;
 use super::graph::Place;
 use super::objects::{Failure, Object, Objects, retain};
 use crate::builtin::NAMESPACE_FINALIZER;
+use crate::endpoints::Propagation;
 
 /// How many objects of a collection are deleted before the next one gets its turn.
 const BATCH: usize = 500;
@@ -63,7 +64,7 @@ async fn delete_content(objects: &Objects, namespace: &Arc<str>) -> Result<Remai
             if is_deleting {
                 continue;
             }
-            match objects.delete(entry, None).await {
+            match objects.delete(entry, Some(Propagation::Background)).await {
                 Ok(()) | Err(Failure::Changed) => {}
                 Err(Failure::Refused(error)) => remaining.errors.push(error.message),
                 Err(other) => return Err(other),

@@ -39,6 +39,16 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// decoded by the caller already. `apiVersion` and `kind` may be present and are left alone.
     fn decode(&self, object: &mut Map) -> Result<Decoded, DecodeError>;
 
+    /// Makes nulls of empty lists and maps where the store keeps none, in place: after it was noted who
+    /// wrote them.
+    fn drop_empty(&self, _object: &mut Map) {}
+
+    /// Gives numbers the type that they are stored with, in place; whether one that is not of metadata or
+    /// status had another. Kubernetes takes that for a change of what is desired.
+    fn settle_numbers(&self, _object: &mut Map) -> bool {
+        false
+    }
+
     /// Fills in the schema's defaults, in place, after decoding.
     fn default(&self, _object: &mut Map) {}
 

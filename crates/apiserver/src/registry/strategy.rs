@@ -58,6 +58,22 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         false
     }
 
+    /// A member of metadata whose change counts as one of what is desired.
+    fn counts_metadata(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What is said to whoever deletes an object without saying what becomes of its dependents, if they are
+    /// orphaned then; `None` where they are deleted.
+    fn orphans_unasked(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether the answer to a delete shows the object as one whose deletion had begun.
+    fn ends_gracefully(&self) -> bool {
+        false
+    }
+
     /// Whether a PUT without resource version is taken.
     fn updates_unconditionally(&self) -> bool {
         true

@@ -1,9 +1,10 @@
 //! Values as structured-merge-diff sees them: numbers compared by value, one order over all values, and
-//! the texts that Go would write.
+//! their JSON. Their other texts are [`crate::gotext`]'s.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
+use crate::gotext::{go_number, go_quoted};
 use crate::json::{Map, Number, Value};
 use crate::schema::canonical_number;
 
@@ -156,127 +157,13 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// A number as Go's `%v` writes it: integers plainly, floats in their shortest form, with an exponent below
-/// 1e-4 and from 1e6 on.
-pub(super) fn go_number(number: &Number) -> String {
-    let value = match num(number) {
-        Num::Int(value) => return value.to_string(),
-        Num::Float(value) => value,
-    };
-    let exponent_form = format!("{value:e}");
-    match exponent_form.split_once('e').and_then(|(mantissa, text)| Some((mantissa, text.parse::<i32>().ok()?))) {
-        Some((mantissa, exponent)) if !(-4..6).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{mantissa}e{sign}{:02}", exponent.abs())
-        }
-        _ => value.to_string(),
-    }
-}
-
-/// A text quoted as Go's `%q` does it.
-pub(super) fn go_quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            other if other.is_control() && u32::from(other) < 0x80 => {
-                let _ = write!(out, "\\x{:02x}", u32::from(other));
-            }
-            other if other.is_control() || matches!(other, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{a0}') => {
-                let _ = write!(out, "\\u{:04x}", u32::from(other));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// A value as Go's `%v` writes an `interface{}`: `map[a:1 b:x]`, `[1 2]`.
-pub(super) fn go_plain(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(number) => go_number(number),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_plain).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let members: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_plain(value))).collect();
-            format!("map[{}]", members.join(" "))
-        }
-    }
-}
-
-/// A value as Go's `%#v` writes an `interface{}`: `map[string]interface {}{"a":1}`.
-pub(super) fn go_syntax(value: &Value) -> String {
-    match value {
-        Value::Null => "interface {}(nil)".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(number) => go_number(number),
-        Value::String(text) => go_quoted(text),
-        Value::Array(items) => {
-            format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
-        }
-        Value::Object(map) => {
-            let member = |(key, value): (&str, &Value)| format!("{}:{}", go_quoted(key), go_syntax(value));
-            format!("map[string]interface {{}}{{{}}}", map.iter().map(member).collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
-/// The Go type that a value decodes into where it is told none.
-pub(super) fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.as_i64().is_some() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::json;
 
     #[test]
-    fn numbers_are_shown_as_go_shows_them() {
-        let shown = |text: &str| go_number(&Number::parse(text).expect(text));
-        for (input, expect) in [
-            ("3000000", "3000000"),
-            ("3000000.0", "3e+06"),
-            ("80.0", "80"),
-            ("123456.0", "123456"),
-            ("1.5", "1.5"),
-            ("0.0001", "0.0001"),
-            ("0.00001", "1e-05"),
-            ("1e21", "1e+21"),
-            ("-0.0", "-0"),
-            ("1234567.5", "1.2345675e+06"),
-        ] {
-            assert_eq!(shown(input), expect, "{input}");
-        }
-    }
-
-    #[test]
-    fn values_are_written_as_go_writes_them() {
-        let value = json!({"a": [1, "x", null], "b": {"c": true}});
-        assert_eq!(go_plain(&value), "map[a:[1 x <nil>] b:map[c:true]]");
-        assert_eq!(
-            go_syntax(&value),
-            r#"map[string]interface {}{"a":[]interface {}{1, "x", interface {}(nil)}, "b":map[string]interface {}{"c":true}}"#
-        );
+    fn markup_is_escaped() {
         let mut out = String::new();
         write_json(&json!({"a<": "\u{2028}\u{1}"}), &mut out);
         assert_eq!(out, r#"{"a\u003c":"\u2028\u0001"}"#);

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::element::PathElement;
-use super::scalar::{go_plain, go_syntax, go_type};
 use super::types::{ListAtom, MapAtom, Scalar, TypeRef};
+use crate::gotext::{go_plain, go_syntax, go_type};
 use crate::json::{Map, Value};
 
 /// What is wrong with a value.

@@ -35,7 +35,7 @@ pub use default::{apply_defaults, fill_defaults};
 pub use embedded::check_embedded_metadata;
 pub use intern::Interner;
 pub use node::{Additional, Junctors, ListType, MapType, NamedSchema, Patch, Schema, SchemaRef, Shape, ValueRules};
-pub use numbers::{canonical_number, normalise_numbers};
+pub use numbers::{canonical_number, normalise_but_floats, normalise_numbers, settle_floats};
 pub use parse::{parse_structural, unrecognized_formats};
 pub use pattern::Pattern;
 pub use prune::prune;

@@ -13,6 +13,45 @@ pub fn normalise_numbers(object: &mut Map) {
     }
 }
 
+/// Brings every number of an object into its one form, but leaves whole floats floats: `1e3` is `1000.0`.
+/// Once stored it is the integer `1000`, so whoever sends it again changes the number's type.
+pub fn normalise_but_floats(object: &mut Map) {
+    for (_, value) in object.iter_mut() {
+        mark(value);
+    }
+}
+
+fn mark(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let float = number.as_i64().is_none();
+            if float || number.as_str() == "-0" {
+                let one_form = canonical_number(number);
+                let whole = float && one_form.as_i64().is_some();
+                *number = Number::from_f64(number.as_f64()).filter(|_| whole).unwrap_or(one_form);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(mark),
+        Value::Object(map) => normalise_but_floats(map),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// Makes integers of the whole floats that [`normalise_but_floats`] left in a value; whether there were any.
+pub fn settle_floats(value: &mut Value) -> bool {
+    match value {
+        Value::Number(number) if number.as_i64().is_none() => {
+            let one_form = canonical_number(number);
+            let whole = one_form.as_i64().is_some();
+            *number = one_form;
+            whole
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| settle_floats(item) | any),
+        Value::Object(map) => map.iter_mut().fold(false, |any, (_, member)| settle_floats(member) | any),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
 /// Brings every number of a value into its one form.
 pub(super) fn normalise(value: &mut Value) {
     match value {
@@ -61,6 +100,28 @@ mod tests {
         let once = object.clone();
         normalise_numbers(&mut object);
         assert_eq!(object, once, "a second time changes nothing");
+    }
+
+    #[test]
+    fn whole_floats_stay_floats_until_they_are_settled() {
+        for (text, kept, settled, changed) in [
+            ("1", "1", "1", false),
+            ("1e3", "1000.0", "1000", true),
+            ("2.0", "2.0", "2", true),
+            ("-0.0", "-0.0", "0", true),
+            ("-0", "0", "0", false),
+            ("0.50", "0.5", "0.5", false),
+            ("1e21", "1e+21", "1e+21", false),
+            ("9223372036854775808", "9223372036854776000", "9223372036854776000", false),
+        ] {
+            let mut object = Map::new();
+            object.insert("n", crate::json::parse(text.as_bytes()).expect(text));
+            normalise_but_floats(&mut object);
+            let mut value = Value::Object(object);
+            assert_eq!(value.get("n").map(Value::to_string).as_deref(), Some(kept), "{text}");
+            assert_eq!(settle_floats(&mut value), changed, "{text}");
+            assert_eq!(value.get("n").map(Value::to_string).as_deref(), Some(settled), "{text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 
+use super::{networks, workloads};
 use crate::chance::Chance;
 
 /// A kind that both servers serve.
@@ -45,7 +46,7 @@ impl Kind {
 const NONE: Cow<'static, [&'static str]> = Cow::Borrowed(&[]);
 
 /// A namespaced kind with nothing of its own.
-const PLAIN: Kind = Kind {
+pub(super) const PLAIN: Kind = Kind {
     area: "core",
     group: "",
     version: "v1",
@@ -58,7 +59,13 @@ const PLAIN: Kind = Kind {
     selectable: &[],
 };
 
-pub(super) const KINDS: &[Kind] = &[
+/// All kinds of an area.
+pub(super) fn of(area: &str) -> Vec<&'static Kind> {
+    let all = [KINDS, workloads::KINDS, networks::KINDS];
+    all.into_iter().flatten().filter(|kind| kind.area == area).collect()
+}
+
+const KINDS: &[Kind] = &[
     Kind { plural: "configmaps", kind: "ConfigMap", members: config_map, change: config_map, ..PLAIN },
     Kind { plural: "secrets", kind: "Secret", members: secret, change: secret, selectable: &["type=Opaque"], ..PLAIN },
     Kind { plural: "serviceaccounts", kind: "ServiceAccount", members: account, change: account, ..PLAIN },
@@ -133,7 +140,7 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 /// An object of some of `members`, each with one of its values.
-fn some(chance: &mut Chance, percent: usize, members: &[(&str, &[Value])]) -> Value {
+pub(super) fn some(chance: &mut Chance, percent: usize, members: &[(&str, &[Value])]) -> Value {
     let mut map = Map::new();
     for (key, values) in members {
         if chance.strikes(percent) {
@@ -362,6 +369,12 @@ fn cluster_binding(chance: &mut Chance) -> Value {
         merge(&mut object, json!({"roleRef": reference}));
     }
     object
+}
+
+/// One of the first `good` values in `percent` of 100 cases, else any.
+pub(super) fn mostly(chance: &mut Chance, percent: usize, good: usize, values: &[Value]) -> Value {
+    let among = if chance.strikes(percent) { good } else { values.len() };
+    chance.pick(&values[..among]).clone()
 }
 
 /// Puts the members of `more` over those of `object`.

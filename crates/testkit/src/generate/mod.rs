@@ -4,12 +4,17 @@
 //! What is left out is what kube-apiserver itself answers by chance: lists from its cache, garbage that is
 //! collected some time later, names whose order their random end decides.
 
+mod access;
 mod applied;
 mod apply;
 mod definition;
 mod kinds;
+mod networks;
 mod objects;
+mod owners;
+mod pods;
 mod requests;
+mod workloads;
 
 use crate::chance::Chance;
 use crate::sequence::{Sequence, Step};
@@ -22,7 +27,20 @@ const LONGEST: usize = 14;
 const NAMES: &[&str] = &["a", "b", "c"];
 
 /// The names of the areas that sequences are made of.
-pub const AREAS: &[&str] = &["core", "rbac", "events", "definitions", "discovery", "apply"];
+pub const AREAS: &[&str] = &[
+    "core",
+    "rbac",
+    "events",
+    "definitions",
+    "discovery",
+    "apply",
+    "workloads",
+    "networks",
+    "quotas",
+    "access",
+    "tokens",
+    "owners",
+];
 
 /// A sequence that `seed` and `number` decide, of one of `areas`.
 pub fn sequence(seed: u64, number: u64, areas: &[&str]) -> Sequence {
@@ -36,8 +54,17 @@ pub fn sequence(seed: u64, number: u64, areas: &[&str]) -> Sequence {
             let length = 3 + maker.chance.below(LONGEST - 3);
             maker.own(length);
         }
+        "access" => {
+            let length = 2 + maker.chance.below(LONGEST - 4);
+            maker.ask_for_access(length);
+        }
+        "tokens" => {
+            let length = 3 + maker.chance.below(LONGEST - 3);
+            maker.ask_for_tokens(length);
+        }
+        "owners" => maker.inherit(),
         area => {
-            let all: Vec<&'static Kind> = kinds::KINDS.iter().filter(|kind| kind.area == area).collect();
+            let all = kinds::of(area);
             if !all.is_empty() {
                 for _ in 0..=maker.chance.below(2) {
                     let kind = *maker.chance.pick(&all);
@@ -97,7 +124,7 @@ mod tests {
     fn sequences_are_never_empty_and_bounded() {
         for number in 0..2000 {
             let steps = sequence(1, number, AREAS).steps.len();
-            assert!((1..=LONGEST + 8).contains(&steps), "sequence {number} has {steps} steps");
+            assert!((1..=LONGEST + 10).contains(&steps), "sequence {number} has {steps} steps");
         }
     }
 

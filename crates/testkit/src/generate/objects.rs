@@ -13,9 +13,7 @@ const DAMAGED: usize = 8;
 impl Maker {
     /// An object of `kind` called `name`.
     pub(super) fn object(&mut self, kind: &Kind, name: &str) -> Value {
-        let mut object = (kind.members)(&mut self.chance);
-        let metadata = self.metadata(kind, name);
-        merge(&mut object, json!({"apiVersion": (kind.api_version()), "kind": (kind.kind), "metadata": metadata}));
+        let mut object = self.sound_object(kind, name);
         if self.chance.strikes(3) {
             let odd = [
                 ("kind", json!("Other")),
@@ -30,6 +28,14 @@ impl Maker {
         if self.chance.strikes(DAMAGED) {
             damage(&mut self.chance, &mut object);
         }
+        object
+    }
+
+    /// An object of `kind` called `name`, in which only values of members are wrong.
+    pub(super) fn sound_object(&mut self, kind: &Kind, name: &str) -> Value {
+        let mut object = (kind.members)(&mut self.chance);
+        let metadata = self.metadata(kind, name);
+        merge(&mut object, json!({"apiVersion": (kind.api_version()), "kind": (kind.kind), "metadata": metadata}));
         object
     }
 

@@ -4,7 +4,7 @@ use allotment_machinery::json;
 use allotment_machinery::json::Value;
 
 use super::Maker;
-use super::kinds::Kind;
+use super::kinds::{Kind, mostly};
 use crate::sequence::{Body, Step, StepKind};
 
 /// What is asked.
@@ -15,6 +15,7 @@ enum Ask {
     List,
     Update,
     Patch,
+    Apply,
     Delete,
     DeleteCollection,
     Subresource,
@@ -28,6 +29,7 @@ const WEIGHTS: &[(usize, Ask)] = &[
     (14, Ask::List),
     (12, Ask::Update),
     (20, Ask::Patch),
+    (8, Ask::Apply),
     (9, Ask::Delete),
     (3, Ask::DeleteCollection),
     (6, Ask::Subresource),
@@ -54,6 +56,7 @@ impl Maker {
                 let (content_type, body) = self.patch(kind, &name);
                 self.push_patch(item, content_type, body);
             }
+            Ask::Apply => self.apply_object(kind, &name, item),
             Ask::Delete => self.delete(item),
             Ask::DeleteCollection => self.delete_collection(kind),
             Ask::Subresource => self.subresource(kind, &name, &item),
@@ -247,6 +250,66 @@ impl Maker {
         self.push(Step { method: "PATCH".to_owned(), path, query, headers, body, ..Step::default() });
     }
 
+    /// An apply, without what is put in at random: kube-apiserver tells of several type errors in any order.
+    fn apply_object(&mut self, kind: &Kind, name: &str, path: String) {
+        let object = self.sound_object(kind, name);
+        let mut query = self.write_options();
+        if !query.iter().any(|(name, _)| name == "fieldManager") {
+            query.push(("fieldManager".to_owned(), self.chance.text(&["one", "two", "three"])));
+        }
+        if self.chance.strikes(50) {
+            query.push(("force".to_owned(), "true".to_owned()));
+        }
+        let headers = vec![("Content-Type".to_owned(), "application/apply-patch+yaml".to_owned())];
+        let body = Body::Json(object);
+        self.push(Step { method: "PATCH".to_owned(), path, query, headers, body, ..Step::default() });
+    }
+
+    /// A `Scale` for those kinds that have one.
+    fn scale_body(&mut self, name: &str) -> Value {
+        let replicas =
+            [json!(0), json!(1), json!(2), json!(2), json!(-1), Value::Null, json!("x"), json!(3_000_000_000_i64)];
+        let replicas = mostly(&mut self.chance, 80, 4, &replicas);
+        let mut meta = json!({"name": name});
+        if let Some(meta) = meta.as_object_mut().filter(|_| self.chance.strikes(30)) {
+            let version = self.earlier("rv");
+            meta.insert("resourceVersion", version);
+        }
+        let scale =
+            json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": meta, "spec": {"replicas": replicas}});
+        let odd = [
+            json!({"metadata": {"name": name}, "spec": {}}),
+            json!({"apiVersion": "autoscaling/v2", "kind": "Scale", "metadata": {"name": name}}),
+            json!({"metadata": {"name": "other"}, "spec": {"replicas": 1}}),
+            json!({}),
+        ];
+        if self.chance.strikes(92) { scale } else { self.chance.pick(&odd).clone() }
+    }
+
+    fn scale_of(&mut self, name: &str, path: String) {
+        let body = self.scale_body(name);
+        match self.chance.below(4) {
+            0 => self.get(path),
+            1 => {
+                let query = self.write_options();
+                self.push(Step { method: "PUT".to_owned(), path, query, body: Body::Json(body), ..Step::default() });
+            }
+            2 => {
+                let spec = body.get("spec").cloned().unwrap_or_default();
+                self.push_patch(path, "application/merge-patch+json", json!({"spec": spec}));
+            }
+            _ => {
+                let query = vec![
+                    ("fieldManager".to_owned(), self.chance.text(&["one", "two"])),
+                    ("force".to_owned(), self.chance.text(&["true", "false"])),
+                ];
+                let headers = vec![("Content-Type".to_owned(), "application/apply-patch+yaml".to_owned())];
+                let body = Body::Json(body);
+                self.push(Step { method: "PATCH".to_owned(), path, query, headers, body, ..Step::default() });
+            }
+        }
+    }
+
     fn delete(&mut self, path: String) {
         let mut query = Vec::new();
         let mut add = |name: &str, value: &str| query.push((name.to_owned(), value.to_owned()));
@@ -305,7 +368,11 @@ impl Maker {
         if names.is_empty() || self.chance.strikes(20) {
             names.extend(["status", "scale", "odd"]);
         }
-        let path = format!("{item}/{}", &self.chance.text(&names));
+        let subresource = self.chance.text(&names);
+        let path = format!("{item}/{subresource}");
+        if subresource == "scale" && kind.subresources.contains(&"scale") && self.chance.strikes(90) {
+            return self.scale_of(name, path);
+        }
         match self.chance.below(6) {
             0 => self.get(path),
             1..3 => self.update(kind, name, path),

@@ -2,6 +2,7 @@
 
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::rbac::ResourceRequest;
+use allotment_machinery::selector::{FieldSelector, LabelSelector, Operator, Requirement};
 use async_trait::async_trait;
 
 use super::validation::{check_local, check_self, check_subject};
@@ -93,5 +94,78 @@ async fn review(cx: &Context, user: &UserInfo, spec: Option<&Value>) -> Map {
     if !reason.is_empty() {
         status.insert("reason", reason);
     }
+    let unread = unread_selectors(resource);
+    if !unread.is_empty() {
+        status.insert("evaluationError", unread.join("; "));
+    }
     status
+}
+
+/// What could not be read of the selectors that a review names. Rights do not depend on selectors here, so the
+/// rest of them is left out too, which makes what is asked for broader at most.
+fn unread_selectors(resource: Option<&Value>) -> Vec<String> {
+    let mut unread = Vec::new();
+    for (name, judge) in [("fieldSelector", judge_fields as fn(&Value) -> Read), ("labelSelector", judge_labels)] {
+        let selector = resource.and_then(|resource| resource.get(name)).filter(|selector| !selector.is_null());
+        let how = match selector.map(judge) {
+            None | Some(Read::Whole) => continue,
+            Some(Read::InPart) => "partially ignored",
+            Some(Read::Nothing) => "ignored",
+        };
+        unread.push(format!("spec.resourceAttributes.{name} {how} due to parse error"));
+    }
+    unread
+}
+
+/// How much of a selector was understood.
+enum Read {
+    Whole,
+    InPart,
+    Nothing,
+}
+
+/// `in` and `notin` of one value are what field selectors can say.
+fn judge_fields(selector: &Value) -> Read {
+    judge(
+        selector,
+        |raw| raw.parse::<FieldSelector>().is_ok(),
+        |operator, _, values| matches!(operator, "In" | "NotIn") && values.len() == 1,
+    )
+}
+
+fn judge_labels(selector: &Value) -> Read {
+    judge(
+        selector,
+        |raw| raw.parse::<LabelSelector>().is_ok(),
+        |operator, key, values| {
+            let operator = match operator {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                _ => return false,
+            };
+            Requirement::new(key, operator, values).is_ok()
+        },
+    )
+}
+
+fn judge(
+    selector: &Value,
+    raw_is_sound: impl Fn(&str) -> bool,
+    is_sound: impl Fn(&str, &str, Vec<String>) -> bool,
+) -> Read {
+    let requirements = selector.get("requirements").and_then(Value::as_array).unwrap_or_default();
+    if requirements.is_empty() {
+        return if raw_is_sound(text(Some(selector), "rawSelector")) { Read::Whole } else { Read::Nothing };
+    }
+    let sound = requirements.iter().filter(|requirement| {
+        let requirement = Some(*requirement);
+        is_sound(text(requirement, "operator"), text(requirement, "key"), texts(requirement, "values"))
+    });
+    match sound.count() {
+        0 => Read::Nothing,
+        all if all == requirements.len() => Read::Whole,
+        _ => Read::InPart,
+    }
 }

@@ -1,7 +1,7 @@
 //! What is wrong with an access review (`k8s.io/kubernetes/pkg/apis/authorization/validation`).
 
 use allotment_machinery::field::{FieldError, Path, ShownValue};
-use allotment_machinery::json::Value;
+use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 
 use super::{AUTHORIZATION, text};
@@ -144,7 +144,38 @@ fn check_metadata(object: &Value, allowed: &[&str], detail: &str, errors: &mut V
         Value::Bool(_) | Value::Number(_) => true,
     };
     if metadata.iter().any(|(key, value)| !ignored(key) && is_set(value)) {
-        let shown = Value::Object(metadata.clone());
-        errors.push(FieldError::invalid(&Path::new("metadata"), &shown, detail));
+        errors.push(FieldError::invalid(&Path::new("metadata"), shown_metadata(metadata), detail));
     }
+}
+
+/// Metadata as Go writes it: in the order of its type.
+fn shown_metadata(metadata: &Map) -> ShownValue {
+    const MEMBERS: [&str; 14] = [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+    ];
+    const ENTRY: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+    let ordered = |members: &[&str], of: &Map| -> Vec<String> {
+        let member = |name: &&str| of.get(name).map(|value| format!("{}:{value}", Value::from(*name)));
+        members.iter().filter_map(member).collect()
+    };
+    let mut members = ordered(&MEMBERS, metadata);
+    if let Some(entries) = metadata.get("managedFields").and_then(Value::as_array) {
+        let entries = entries.iter().filter_map(Value::as_object);
+        let entries: Vec<String> = entries.map(|entry| format!("{{{}}}", ordered(&ENTRY, entry).join(","))).collect();
+        members.push(format!("\"managedFields\":[{}]", entries.join(",")));
+    }
+    ShownValue::raw(format!("{{{}}}", members.join(",")))
 }

@@ -30,6 +30,7 @@ const WORKLOAD: Rules =
 
 /// Deployments.
 pub(crate) const DEPLOYMENT: Rules = Rules {
+    counts_metadata: Some("annotations"),
     validate: |object, errors| with_spec(object, errors, deployment),
     validate_change: selector_stays,
     validate_status: |_, new, errors| status(new, DEPLOYMENT_STATUS, "readyReplicas", errors),
@@ -305,7 +306,10 @@ fn stateful_strategy(strategy: &Map, path: &Path, errors: &mut Errors) {
         "OnDelete" => {
             if let Some(update) = strategy.get("rollingUpdate").filter(|update| !update.is_null()) {
                 let detail = "only allowed for updateStrategy 'RollingUpdate'";
-                errors.push(FieldError::invalid(&path.child("rollingUpdate"), update, detail));
+                let member = |name: &str| update.get(name).unwrap_or(&Value::Null).to_string();
+                let (partition, unavailable) = (member("partition"), member("maxUnavailable"));
+                let shown = ShownValue::raw(format!("{{\"Partition\":{partition},\"MaxUnavailable\":{unavailable}}}"));
+                errors.push(FieldError::invalid(&path.child("rollingUpdate"), shown, detail));
             }
         }
         "RollingUpdate" => {
@@ -394,8 +398,12 @@ fn count_template(operation: Operation<'_>, object: &mut Map) {
 
 /// A selector, and a template that it selects.
 fn selected_template(spec: &Map, kind: &str, of: &str, path: &Path, errors: &mut Errors) {
-    if is_given(spec, "selector") {
+    if let Some(selector) = object(spec, "selector") {
         label_selector(spec, "selector", path, errors);
+        if LabelSelector::from_object(spec.get("selector")).is_err() {
+            let detail = if kind == "statefulset" { "" } else { "invalid label selector" };
+            errors.push(FieldError::invalid(&path.child("selector"), &Value::Object(selector.clone()), detail));
+        }
     } else {
         errors.push(FieldError::required(&path.child("selector"), ""));
     }

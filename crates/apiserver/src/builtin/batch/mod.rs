@@ -37,6 +37,10 @@ const MANAGER_LENGTH: usize = 63;
 
 /// Jobs.
 pub(crate) const JOB: Rules = Rules {
+    orphans_unasked: Some(
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
+         set propagationPolicy=Orphan to suppress this warning",
+    ),
     metadata: WHOLE_TOO,
     counts: true,
     prepare: |operation, job| {

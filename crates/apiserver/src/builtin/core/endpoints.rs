@@ -40,7 +40,18 @@ pub(crate) const ENDPOINTS: Rules = Rules {
 pub(crate) const ENDPOINT_SLICE: Rules = Rules {
     metadata: MetadataChecks { change: 0, whole: 1, core: true },
     counts: true,
+    counts_metadata: Some("labels"),
+    prepare: |_, slice| {
+        // Only older versions of the group had it.
+        for endpoint in crate::builtin::rules::look::items_mut(slice, "endpoints") {
+            endpoint.remove("deprecatedTopology");
+        }
+    },
     validate: validate_slice,
+    warn: |_, slice| {
+        let fqdn = text(slice, "addressType") == "FQDN";
+        fqdn.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
+    },
     validate_change: |old, new, errors| immutable(old, new, &["addressType"], &Path::root(), errors),
     cells: Some(slice_cells),
     ..Rules::of("discovery/v1.EndpointSlice")

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
+use allotment_machinery::names;
 use allotment_machinery::quantity::Quantity;
 use jiff::Timestamp;
 
-use crate::builtin::core::resources::{entries, read, validate_list};
+use crate::builtin::core::resources::{entries, is_of_quotas, read, validate_quota_list, validate_range_list};
 use crate::builtin::print::cells;
-use crate::builtin::rules::look::{is_given, items, list, object, object_at, text};
+use crate::builtin::rules::checks::faults;
+use crate::builtin::rules::look::{is_given, items, list, object, object_at, text, texts};
 use crate::builtin::rules::{Errors, Rules};
 use crate::registry::MetadataChecks;
 
@@ -46,8 +48,8 @@ pub(crate) const RESOURCE_QUOTA: Rules = Rules {
     },
     validate_status: |_, new, errors| {
         if let Some(status) = object(new, "status") {
-            validate_list(status, "hard", &Path::new("status"), errors);
-            validate_list(status, "used", &Path::new("status"), errors);
+            validate_quota_list(status, "hard", &Path::new("status"), errors);
+            validate_quota_list(status, "used", &Path::new("status"), errors);
         }
     },
     cells: Some(quota_cells),
@@ -60,9 +62,8 @@ fn validate_range(range: &Map, errors: &mut Errors) {
     for (index, item) in items(spec, "limits") {
         let path = Path::new("spec").child("limits").index(index);
         let kind = text(item, "type");
-        if kind.is_empty() {
-            errors.push(FieldError::required(&path.child("type"), ""));
-        }
+        range_type(kind, &path.child("type"), errors);
+        let of_containers = matches!(kind, "Pod" | "Container");
         if !seen.insert(kind) {
             errors.push(FieldError::duplicate(&path.child("type"), kind));
         }
@@ -75,7 +76,7 @@ fn validate_range(range: &Map, errors: &mut Errors) {
                 }
                 continue;
             }
-            validate_list(item, name, &path, errors);
+            validate_range_list(of_containers, item, name, &path, errors);
         }
         if kind == "PersistentVolumeClaim" {
             let has = |name: &str| object(item, name).is_some_and(|list| is_given(list, "storage"));
@@ -85,6 +86,15 @@ fn validate_range(range: &Map, errors: &mut Errors) {
             }
         }
         order(item, pod, &path, errors);
+    }
+}
+
+fn range_type(kind: &str, path: &Path, errors: &mut Errors) {
+    let found = names::qualified_name(kind);
+    let fits = found.is_empty();
+    faults(path, kind, found, errors);
+    if fits && !kind.contains('/') && !["Pod", "Container", "PersistentVolumeClaim"].contains(&kind) {
+        errors.push(FieldError::invalid(path, kind, "must be a standard limit type or fully qualified"));
     }
 }
 
@@ -136,18 +146,95 @@ fn order(item: &Map, pod: bool, path: &Path, errors: &mut Errors) {
 fn validate_quota(quota: &Map, errors: &mut Errors) {
     let Some(spec) = object(quota, "spec") else { return };
     let path = Path::new("spec");
-    validate_list(spec, "hard", &path, errors);
-    let scopes: Vec<&str> = crate::builtin::rules::look::texts(spec, "scopes").collect();
-    let shown = Value::Array(list(spec, "scopes").to_vec());
-    let path = path.child("scopes");
-    for _ in scopes.iter().filter(|scope| !SCOPES.contains(scope)) {
-        errors.push(FieldError::invalid(&path, &shown, "unsupported scope"));
+    validate_quota_list(spec, "hard", &path, errors);
+    let scopes: Vec<&str> = texts(spec, "scopes").collect();
+    let shown = ShownValue::raw(Value::Array(list(spec, "scopes").to_vec()).to_string());
+    if !scopes.is_empty() {
+        let path = path.child("scopes");
+        for scope in &scopes {
+            if !SCOPES.contains(scope) {
+                errors.push(FieldError::invalid(&path, shown.clone(), "unsupported scope"));
+            }
+            out_of_scope(spec, scope, &path, &shown, errors);
+        }
+        conflicting(&scopes, &path, &shown, errors);
     }
-    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
-        if pair.iter().all(|scope| scopes.contains(scope)) {
-            errors.push(FieldError::invalid(&path, &shown, "conflicting scopes"));
+    if let Some(selector) = object(spec, "scopeSelector") {
+        scope_selector(spec, selector, &shown, &path.child("scopeSelector").child("matchExpressions"), errors);
+    }
+}
+
+/// Tells of each resource that the scope has nothing to do with.
+fn out_of_scope(spec: &Map, scope: &str, path: &Path, shown: &ShownValue, errors: &mut Errors) {
+    const COMPUTE: [&str; 6] = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+    for (resource, _) in entries(spec, "hard").filter(|(resource, _)| is_of_quotas(resource)) {
+        let fits = match scope {
+            "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
+                resource == "pods" || COMPUTE.contains(&resource)
+            }
+            "BestEffort" => resource == "pods",
+            "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
+            _ => true,
+        };
+        if !fits {
+            errors.push(FieldError::invalid(path, shown.clone(), "unsupported scope applied to resource"));
         }
     }
+}
+
+fn conflicting(scopes: &[&str], path: &Path, shown: &ShownValue, errors: &mut Errors) {
+    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
+        if pair.iter().all(|scope| scopes.contains(scope)) {
+            errors.push(FieldError::invalid(path, shown.clone(), "conflicting scopes"));
+        }
+    }
+}
+
+fn scope_selector(spec: &Map, selector: &Map, scopes: &ShownValue, path: &Path, errors: &mut Errors) {
+    const EXISTS: [&str; 5] =
+        ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
+    let selector_text = selector_shown(selector);
+    let mut seen = Vec::new();
+    for (_, requirement) in items(selector, "matchExpressions") {
+        let (scope, operator) = (text(requirement, "scopeName"), text(requirement, "operator"));
+        if !SCOPES.contains(&scope) {
+            errors.push(FieldError::invalid(&path.child("scopeName"), scope, "unsupported scope"));
+        }
+        out_of_scope(spec, scope, path, &selector_text, errors);
+        if EXISTS.contains(&scope) && operator != "Exists" {
+            let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                          ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \
+                          ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
+            errors.push(FieldError::invalid(&path.child("operator"), operator, detail));
+        }
+        let values = list(requirement, "values");
+        match operator {
+            "In" | "NotIn" if values.is_empty() => {
+                let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+                errors.push(FieldError::required(&path.child("values"), detail));
+            }
+            "In" | "NotIn" => {}
+            "Exists" | "DoesNotExist" if values.is_empty() => {}
+            "Exists" | "DoesNotExist" => {
+                let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+                errors.push(FieldError::invalid(&path.child("values"), &Value::Array(values.to_vec()), detail));
+            }
+            other => errors.push(FieldError::invalid(&path.child("operator"), other, "not a valid selector operator")),
+        }
+        seen.push(scope);
+    }
+    conflicting(&seen, path, scopes, errors);
+}
+
+/// A selector as messages of Kubernetes show it: the members of its internal type.
+fn selector_shown(selector: &Map) -> ShownValue {
+    let requirement = |(_, requirement): (usize, &Map)| {
+        let member = |name: &str| Value::from(text(requirement, name)).to_string();
+        let values = requirement.get("values").unwrap_or(&Value::Null);
+        format!("{{\"ScopeName\":{},\"Operator\":{},\"Values\":{values}}}", member("scopeName"), member("operator"))
+    };
+    let requirements: Vec<String> = items(selector, "matchExpressions").map(requirement).collect();
+    ShownValue::raw(format!("{{\"MatchExpressions\":[{}]}}", requirements.join(",")))
 }
 
 fn quota_cells(quota: &Map, now: Timestamp) -> Vec<Value> {

@@ -91,6 +91,36 @@ fn resource_name(name: &str, path: &Path, errors: &mut Errors) -> bool {
     fits
 }
 
+/// A list of resources of a range: what pods and containers ask for, or anything.
+pub(crate) fn validate_range_list(of_containers: bool, owner: &Map, name: &str, path: &Path, errors: &mut Errors) {
+    for (resource, _) in entries(owner, name) {
+        let path = path.child(name).key(resource);
+        if of_containers {
+            container_resource(resource, &path, errors);
+        } else {
+            resource_name(resource, &path, errors);
+        }
+    }
+}
+
+/// A list of resources of a quota.
+pub(crate) fn validate_quota_list(owner: &Map, name: &str, path: &Path, errors: &mut Errors) {
+    for (resource, value) in entries(owner, name) {
+        let path = path.child(name).key(resource);
+        resource_name(resource, &path, errors);
+        if !resource.contains('/') && !is_of_quotas(resource) {
+            errors.push(FieldError::invalid(&path, resource, "must be a standard resource for quota"));
+        }
+        amount(resource, value, &path, errors);
+    }
+}
+
+/// Whether a quota may name a resource without a domain.
+pub(crate) fn is_of_quotas(name: &str) -> bool {
+    let huge = [HUGE_PAGES, "requests.hugepages-"].iter().any(|prefix| name.starts_with(prefix));
+    huge || STANDARD.contains(&name) && name != "storage"
+}
+
 fn container_resource(name: &str, path: &Path, errors: &mut Errors) {
     resource_name(name, path, errors);
     if !name.contains('/') {
@@ -122,15 +152,6 @@ pub(crate) fn read(value: &Value) -> Option<Quantity> {
 /// The members of a list of resources.
 pub(crate) fn entries<'a>(owner: &'a Map, name: &str) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
     object(owner, name).into_iter().flat_map(Map::iter)
-}
-
-/// A list of any resources, as quotas and ranges have them.
-pub(crate) fn validate_list(owner: &Map, name: &str, path: &Path, errors: &mut Errors) {
-    for (resource, value) in entries(owner, name) {
-        let path = path.child(name).key(resource);
-        resource_name(resource, &path, errors);
-        amount(resource, value, &path, errors);
-    }
 }
 
 /// What a container asks for and may have at most.

@@ -86,10 +86,7 @@ fn apps() -> Vec<Row> {
         workload(&["deploy"], scaled(), ruled("apps", "deployments", apps::DEPLOYMENT)),
         workload(&["sts"], scaled(), ruled("apps", "statefulsets", apps::STATEFUL_SET)),
         workload(&["ds"], status(), ruled("apps", "daemonsets", apps::DAEMON_SET)),
-        Row {
-            selectable: &["status.replicas"],
-            ..workload(&["rs"], scaled(), ruled("apps", "replicasets", apps::REPLICA_SET))
-        },
+        workload(&["rs"], scaled(), ruled("apps", "replicasets", apps::REPLICA_SET)),
         ruled("apps", "controllerrevisions", apps::CONTROLLER_REVISION),
     ]
 }

@@ -32,6 +32,12 @@ pub(crate) struct Rules {
     pub(crate) names: NameRule,
     /// Whether `metadata.generation` counts changes.
     pub(crate) counts: bool,
+    /// A member of metadata whose changes are counted as well.
+    pub(crate) counts_metadata: Option<&'static str>,
+    /// What is said where dependents are orphaned unasked.
+    pub(crate) orphans_unasked: Option<&'static str>,
+    /// Whether deletes answer an object whose deletion had begun.
+    pub(crate) ends_gracefully: bool,
     /// Whether a PUT of an absent name creates.
     pub(crate) creates_on_update: bool,
     /// Whether a PUT needs no resource version.
@@ -68,6 +74,9 @@ impl Rules {
             message,
             names: NameRule::Subdomain,
             counts: false,
+            counts_metadata: None,
+            orphans_unasked: None,
+            ends_gracefully: false,
             creates_on_update: false,
             unconditional: true,
             metadata: MetadataChecks { change: 1, whole: 0, core: true },
@@ -117,6 +126,18 @@ impl Strategy for Rules {
 
     fn counts_generation(&self) -> bool {
         self.counts
+    }
+
+    fn counts_metadata(&self) -> Option<&'static str> {
+        self.counts_metadata
+    }
+
+    fn orphans_unasked(&self) -> Option<&'static str> {
+        self.orphans_unasked
+    }
+
+    fn ends_gracefully(&self) -> bool {
+        self.ends_gracefully
     }
 
     fn creates_on_update(&self) -> bool {

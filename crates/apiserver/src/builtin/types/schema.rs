@@ -42,6 +42,12 @@ impl Schema for TypeSchema {
         shape::decode(self.message()?, object)
     }
 
+    fn drop_empty(&self, object: &mut Map) {
+        if let Ok(message) = self.message() {
+            shape::drop_empty(message, object);
+        }
+    }
+
     fn default(&self, object: &mut Map) {
         if let Ok(message) = self.message() {
             defaults::apply(message, object);

@@ -41,6 +41,53 @@ pub(crate) fn decode_whole(message: &'static Message, object: &mut Map) -> Resul
     Ok(Decoded { unknown: decoder.unknown })
 }
 
+/// Makes nulls of the empty lists and maps that a decoded object of the kind `message` still shows: kinds are
+/// stored as protobuf, which does not tell an empty list or map from none. Definitions are stored as JSON.
+pub(crate) fn drop_empty(message: &'static Message, object: &mut Map) {
+    if message.name.starts_with("apiextensions/") {
+        return;
+    }
+    for field in &message.fields {
+        match (&field.ty, field.name) {
+            (_, "metadata") if message.is_kind => {}
+            (Type::Message(inner), ".") => {
+                if let Some(inner) = types::message(inner) {
+                    drop_empty(inner, object);
+                }
+            }
+            (ty, name) => {
+                if let Some(value) = object.get_mut(name) {
+                    drop_empty_within(ty, value);
+                    if !field.pointer && is_empty_collection(ty, value) {
+                        *value = Value::Null;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_empty_collection(ty: &Type, value: &Value) -> bool {
+    match (ty, value) {
+        (Type::List(_), Value::Array(items)) => items.is_empty(),
+        (Type::Map(_), Value::Object(map)) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn drop_empty_within(ty: &'static Type, value: &mut Value) {
+    match (ty, value) {
+        (Type::Message(name), Value::Object(map)) => {
+            if let Some(message) = types::message(name) {
+                drop_empty(message, map);
+            }
+        }
+        (Type::List(of), Value::Array(items)) => items.iter_mut().for_each(|item| drop_empty_within(of, item)),
+        (Type::Map(of), Value::Object(map)) => map.iter_mut().for_each(|(_, value)| drop_empty_within(of, value)),
+        _ => {}
+    }
+}
+
 struct Decoder {
     unknown: Vec<String>,
     /// Steps from the root: member names and `[index]`.
@@ -116,10 +163,7 @@ impl Decoder {
         if empty && field.omit_empty || field.omit_zero && Some(&value) == zero(&field.ty).as_ref() {
             return Ok(None);
         }
-        // Kinds are stored as protobuf, which does not tell an empty list or map from none.
-        let lost = empty && matches!(field.ty, Type::List(_) | Type::Map(_));
-        let kept = self.owner.name.starts_with("apiextensions/");
-        Ok(if lost && !kept { None } else { Some(value) })
+        Ok(Some(value))
     }
 
     fn value(&mut self, ty: &'static Type, value: Value) -> Result<Value, DecodeError> {
@@ -142,7 +186,7 @@ impl Decoder {
             (Type::Time, Value::String(text)) => point(&text, time::parse, time::format),
             (Type::MicroTime, Value::String(text)) => point(&text, time::parse_micro, time::format_micro),
             (Type::Json, value) => Ok(value),
-            (Type::RawExtension | Type::FieldsV1, value @ Value::Object(_)) => Ok(value),
+            (Type::FieldsV1, value @ Value::Object(_)) | (Type::RawExtension, value) => Ok(value),
             (Type::List(of), Value::Array(items)) => self.items(of, items),
             (Type::Items, Value::Array(items)) => self.items(&Type::String, items),
             (Type::Map(of), Value::Object(map)) => self.entries(of, map),
@@ -329,7 +373,10 @@ mod tests {
     #[track_caller]
     fn check(name: &str, input: &str, expect: &str) {
         let mut object = parse(input.as_bytes()).expect(input).as_object().expect("an object").clone();
-        let shown = match decode(types::message(name).expect(name), &mut object) {
+        let message = types::message(name).expect(name);
+        let decoded = decode(message, &mut object);
+        drop_empty(message, &mut object);
+        let shown = match decoded {
             Ok(decoded) if decoded.unknown.is_empty() => Value::Object(object).to_string(),
             Ok(decoded) => format!("{} unknown: {}", Value::Object(object), decoded.unknown.join(" ")),
             Err(error) => error.message,
@@ -362,6 +409,19 @@ mod tests {
             r#"{"spec":{"versions":[]},"status":{"storedVersions":[]}}"#,
             r#"{"spec":{"group":"","names":{"kind":"","plural":""},"scope":"","versions":[]},"status":{"acceptedNames":{"kind":"","plural":""},"conditions":null,"storedVersions":[]}}"#,
         );
+    }
+
+    #[test]
+    fn empty_lists_are_there_until_it_is_known_who_wrote_them() {
+        for (name, input, expect) in [
+            ("rbac/v1.Role", r#"{"rules":[]}"#, r#"{"rules":[]}"#),
+            ("rbac/v1.Role", r#"{"rules":null}"#, r#"{"rules":null}"#),
+            ("core/v1.ConfigMap", r#"{"data":{}}"#, "{}"),
+        ] {
+            let mut object = parse(input.as_bytes()).expect(input).as_object().expect("an object").clone();
+            decode(types::message(name).expect(name), &mut object).expect(input);
+            assert_eq!(Value::Object(object).to_string(), expect, "{input}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Why a strategic merge patch cannot be applied, in the words of Kubernetes.
 
+use crate::gotext::{go_plain, go_type};
 use crate::json::{Map, Value};
-use crate::patch::go_print;
 
 /// Why a strategic merge patch cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,12 +78,12 @@ impl StrategicError {
     }
 
     pub(super) fn unknown_directive(map: &Map) -> Self {
-        let directive = map.get(super::DIRECTIVE).map(go_print).unwrap_or_default();
-        StrategicError::UnknownDirective { directive, map: go_print(&Value::Object(map.clone())) }
+        let directive = map.get(super::DIRECTIVE).map(go_plain).unwrap_or_default();
+        StrategicError::UnknownDirective { directive, map: go_plain(&Value::Object(map.clone())) }
     }
 
     pub(super) fn no_merge_key(element: &Value, key: &str) -> Self {
-        StrategicError::NoMergeKey { map: go_print(element), key: key.to_owned() }
+        StrategicError::NoMergeKey { map: go_plain(element), key: key.to_owned() }
     }
 
     pub(super) fn expected_list(actual: &Value) -> Self {
@@ -92,18 +92,5 @@ impl StrategicError {
 
     pub(super) fn expected_object(actual: &Value) -> Self {
         StrategicError::Type { expected: "map[string]interface {}", actual: go_type(actual) }
-    }
-}
-
-/// The type of Go that a JSON decoder of Kubernetes makes of a value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_integer() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }

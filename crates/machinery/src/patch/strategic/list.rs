@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{DIRECTIVE, PatchSchema, StrategicError, clean, objects};
+use crate::gotext::go_plain;
 use crate::json::{Map, Value};
-use crate::patch::go_print;
 
 /// `items` without those that are among `gone`.
 pub(super) fn without(items: Vec<Value>, gone: &[Value]) -> Vec<Value> {
@@ -80,7 +80,7 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Result<(), Strate
             }
         }
         if !found {
-            let show = |items: &[Value]| go_print(&Value::Array(items.to_vec()));
+            let show = |items: &[Value]| go_plain(&Value::Array(items.to_vec()));
             return Err(StrategicError::OrderMismatch { patch: show(patch), order: show(order) });
         }
     }
@@ -169,7 +169,7 @@ fn check_types(old: &[Value], new: &[Value]) -> Result<(), StrategicError> {
     if all.all(|element| std::mem::discriminant(element) == std::mem::discriminant(first)) {
         return Ok(());
     }
-    let show = |items: &[Value]| go_print(&Value::Array(items.to_vec()));
+    let show = |items: &[Value]| go_plain(&Value::Array(items.to_vec()));
     Err(StrategicError::MixedElements(format!("[{} {}]", show(old), show(new))))
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 
@@ -20,6 +20,8 @@ pub(crate) struct Around<'a> {
     pub(crate) volumes: &'a BTreeSet<&'a str>,
     /// The seconds that a pod has to end.
     pub(crate) grace: i64,
+    /// Whether its users are those of the node.
+    pub(crate) host_users: bool,
 }
 
 /// The containers that run.
@@ -84,7 +86,7 @@ fn shared(container: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors
         resources::validate_requirements(wanted, &path.child("resources"), errors);
     }
     if let Some(context) = object(container, "securityContext") {
-        security(context, &path.child("securityContext"), errors);
+        security(context, around, &path.child("securityContext"), errors);
     }
 }
 
@@ -133,19 +135,21 @@ fn environment(container: &Map, path: &Path, errors: &mut Errors) {
             variable_source(variable, source, &path.child("valueFrom"), errors);
         }
     }
+    let list_path = path.child("envFrom");
     for (index, source) in items(container, "envFrom") {
-        let path = path.child("envFrom").index(index);
+        let path = list_path.index(index);
         let prefix = text(source, "prefix");
         if !prefix.is_empty() {
             faults(&path.child("prefix"), prefix, variable_name(prefix), errors);
         }
         let given = ["configMapRef", "secretRef"].into_iter().filter(|name| is_given(source, name));
+        // Kubernetes names the list here, not the element.
         match given.clone().count() {
-            0 => errors.push(FieldError::invalid(&path, "", "must specify one of: `configMapRef` or `secretRef`")),
+            0 => errors.push(FieldError::invalid(&list_path, "", "must specify one of: `configMapRef` or `secretRef`")),
             1 => {}
             _ => {
                 let detail = "may not have more than one field specified at a time";
-                errors.push(FieldError::invalid(&path, "", detail));
+                errors.push(FieldError::invalid(&list_path, "", detail));
             }
         }
         for name in given {
@@ -180,6 +184,7 @@ fn variable_source(variable: &Map, source: &Map, path: &Path, errors: &mut Error
     if let Some(reference) = object(source, "fieldRef") {
         required(reference, "apiVersion", &path.child("fieldRef"), errors);
         required(reference, "fieldPath", &path.child("fieldRef"), errors);
+        field_path(text(reference, "fieldPath"), &path.child("fieldRef").child("fieldPath"), errors);
     }
     if let Some(reference) = object(source, "resourceFieldRef") {
         required(reference, "resource", &path.child("resourceFieldRef"), errors);
@@ -191,6 +196,46 @@ fn variable_source(variable: &Map, source: &Map, path: &Path, errors: &mut Error
         _ => "may not have more than one field specified at a time",
     };
     errors.push(FieldError::invalid(path, "", detail));
+}
+
+/// A field of the pod that a variable may be made of. Those that a pod does not have at all are told of in other
+/// words than those that no variable takes.
+fn field_path(field: &str, path: &Path, errors: &mut Errors) {
+    const TAKEN: [&str; 9] = [
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ];
+    const OTHERS: [&str; 7] = [
+        "metadata.annotations",
+        "metadata.labels",
+        "spec.hostNetwork",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "status.nominatedNodeName",
+        "status.phase",
+    ];
+    if field.is_empty() || TAKEN.contains(&field) {
+        return;
+    }
+    if let Some((of, _)) = field.split_once("['").filter(|(_, rest)| rest.ends_with("']")) {
+        if !matches!(of, "metadata.labels" | "metadata.annotations") {
+            errors.push(FieldError::invalid(path, field, "does not support subscript"));
+        }
+        return;
+    }
+    if OTHERS.contains(&field) {
+        errors.push(FieldError::not_supported(path, field, &TAKEN));
+    } else {
+        let detail = format!("error converting fieldPath: field label not supported: {field}");
+        errors.push(FieldError::invalid(path, field, detail));
+    }
 }
 
 fn mounts(container: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
@@ -301,7 +346,34 @@ fn action(handler: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) 
     }
 }
 
-fn security(context: &Map, path: &Path, errors: &mut Errors) {
+/// A context as messages of Kubernetes show it: the members of its internal type. What is in them is shown as
+/// it was given.
+fn security_shown(context: &Map) -> ShownValue {
+    const MEMBERS: [&str; 12] = [
+        "capabilities",
+        "privileged",
+        "seLinuxOptions",
+        "windowsOptions",
+        "runAsUser",
+        "runAsGroup",
+        "runAsNonRoot",
+        "readOnlyRootFilesystem",
+        "allowPrivilegeEscalation",
+        "procMount",
+        "seccompProfile",
+        "appArmorProfile",
+    ];
+    let member = |name: &str| {
+        let own = match name {
+            "seLinuxOptions" => "SELinuxOptions".to_owned(),
+            other => format!("{}{}", other[..1].to_uppercase(), &other[1..]),
+        };
+        format!("{}:{}", Value::from(own), context.get(name).unwrap_or(&Value::Null))
+    };
+    ShownValue::raw(format!("{{{}}}", MEMBERS.map(member).join(",")))
+}
+
+fn security(context: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
     for name in ["runAsUser", "runAsGroup"] {
         if let Some(id) = int(context, name) {
             in_range(id, 0, i64::from(i32::MAX), &path.child(name), errors);
@@ -311,11 +383,16 @@ fn security(context: &Map, path: &Path, errors: &mut Errors) {
         let supported = ["Localhost", "RuntimeDefault", "Unconfined"];
         one_of_required(kind, "type", &supported, &path.child("seccompProfile"), errors);
     }
+    one_of(context, "procMount", &["Default", "Unmasked"], path, errors);
+    if text(context, "procMount") == "Unmasked" && around.host_users {
+        let detail = "`hostUsers` must be false to use `Unmasked`";
+        errors.push(FieldError::invalid(&path.child("procMount"), "Unmasked", detail));
+    }
     let privileged = flag(context, "privileged");
     let escalates = context.get("allowPrivilegeEscalation").and_then(Value::as_bool);
     if escalates == Some(false) && privileged {
         let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-        errors.push(FieldError::invalid(path, &Value::Object(context.clone()), detail));
+        errors.push(FieldError::invalid(path, security_shown(context), detail));
     }
 }
 

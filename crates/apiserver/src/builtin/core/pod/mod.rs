@@ -7,6 +7,8 @@ mod quality;
 mod shown;
 mod volumes;
 
+use std::collections::BTreeSet;
+
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
@@ -15,8 +17,9 @@ use allotment_machinery::names;
 
 use crate::builtin::core::resources;
 use crate::builtin::print::{self, cells};
-use crate::builtin::rules::checks::{in_range, label_selector, labels, one_of, one_of_required, optional_name};
-use crate::builtin::rules::look::{flag, int, is_given, items, list, object, object_at, text};
+use crate::builtin::rules::addresses::address;
+use crate::builtin::rules::checks::{faults, in_range, label_selector, labels, one_of, one_of_required, optional_name};
+use crate::builtin::rules::look::{flag, int, is_given, items, list, object, object_at, text, texts};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
 use crate::registry::Operation;
 
@@ -43,6 +46,7 @@ pub(crate) const POD: Rules = Rules {
     metadata: WHOLE_TOO,
     counts: true,
     answers_object: true,
+    ends_gracefully: true,
     prepare,
     validate,
     validate_change,
@@ -56,6 +60,7 @@ pub(crate) const POD: Rules = Rules {
 pub(crate) const POD_TEMPLATE: Rules = Rules {
     counts: true,
     answers_object: true,
+    warn: |_, object| template_warnings(object, &["template", "spec"]),
     validate: |object, errors| {
         if let Some(template) = object.get("template").and_then(Value::as_object) {
             validate_template(template, &Path::new("template"), errors);
@@ -187,13 +192,38 @@ pub(crate) fn template_warnings(object: &Map, path: &[&str]) -> Vec<String> {
 fn spec_warnings(spec: &Map, path: &Path) -> Vec<String> {
     let mut warnings = resources::fractions_of_bytes(spec, path);
     warnings.extend(containers::warnings(spec, path));
+    repeated(spec, "hostAliases", "ip", path, &mut warnings);
+    repeated(spec, "imagePullSecrets", "name", path, &mut warnings);
+    for (index, _) in items(spec, "imagePullSecrets").filter(|(_, secret)| text(secret, "name").is_empty()) {
+        let at = path.child("imagePullSecrets").index(index).child("name");
+        warnings.push(format!("{at}: invalid empty name \"\""));
+    }
+    if int(spec, "terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
+        let at = path.child("terminationGracePeriodSeconds");
+        warnings.push(format!("{at}: must be >= 0; negative values are invalid and will be treated as 1"));
+    }
     warnings
+}
+
+/// Tells of elements of a list that say the same again.
+fn repeated(spec: &Map, name: &str, member: &str, path: &Path, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (index, element) in items(spec, name) {
+        if !seen.insert(text(element, member)) {
+            let at = path.child(name).index(index).child(member);
+            warnings.push(format!("{at}: duplicate {member} {:?}", text(element, member)));
+        }
+    }
 }
 
 /// A pod's spec.
 pub(crate) fn validate_spec(spec: &Map, path: &Path, errors: &mut Errors) {
     let volumes = volumes::validate(spec, path, errors);
-    let around = Around { volumes: &volumes, grace: int(spec, "terminationGracePeriodSeconds").unwrap_or_default() };
+    let around = Around {
+        volumes: &volumes,
+        grace: int(spec, "terminationGracePeriodSeconds").unwrap_or_default(),
+        host_users: spec.get("hostUsers").and_then(Value::as_bool).unwrap_or(true),
+    };
     containers::validate(spec, &around, path, errors);
     containers::validate_init(spec, &around, path, errors);
     one_of_required(spec, "restartPolicy", &["Always", "OnFailure", "Never"], path, errors);
@@ -206,6 +236,8 @@ pub(crate) fn validate_spec(spec: &Map, path: &Path, errors: &mut Errors) {
         in_range(seconds, 1, i64::from(i32::MAX), &path.child("activeDeadlineSeconds"), errors);
     }
     one_of(spec, "preemptionPolicy", &["PreemptLowerPriority", "Never"], path, errors);
+    dns(spec, &path.child("dnsConfig"), errors);
+    host_aliases(spec, &path.child("hostAliases"), errors);
     security(spec, &path.child("securityContext"), errors);
     tolerations(spec, &path.child("tolerations"), errors);
     spread(spec, &path.child("topologySpreadConstraints"), errors);
@@ -226,6 +258,62 @@ const NAMES: &[(&str, NameCheck)] = &[
     ("priorityClassName", names::dns1123_subdomain),
     ("runtimeClassName", names::dns1123_subdomain),
 ];
+
+/// What a pod's resolver is told.
+fn dns(spec: &Map, path: &Path, errors: &mut Errors) {
+    const MOST_SERVERS: usize = 3;
+    const MOST_SEARCHES: usize = 32;
+    const MOST_SEARCH_CHARS: usize = 2048;
+    let config = object(spec, "dnsConfig");
+    if text(spec, "dnsPolicy") == "None" {
+        match config {
+            None => {
+                let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
+                return errors.push(FieldError::required(path, detail));
+            }
+            Some(config) if list(config, "nameservers").is_empty() => {
+                let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+                return errors.push(FieldError::required(&path.child("nameservers"), detail));
+            }
+            Some(_) => {}
+        }
+    }
+    let Some(config) = config else { return };
+    let shown = |name: &str| Value::Array(list(config, name).to_vec());
+    let servers = path.child("nameservers");
+    if list(config, "nameservers").len() > MOST_SERVERS {
+        let detail = format!("must not have more than {MOST_SERVERS} nameservers");
+        errors.push(FieldError::invalid(&servers, &shown("nameservers"), detail));
+    }
+    for (index, server) in texts(config, "nameservers").enumerate() {
+        address(server, &servers.index(index), errors);
+    }
+    let searches = path.child("searches");
+    if list(config, "searches").len() > MOST_SEARCHES {
+        let detail = format!("must not have more than {MOST_SEARCHES} search paths");
+        errors.push(FieldError::invalid(&searches, &shown("searches"), detail));
+    }
+    if texts(config, "searches").collect::<Vec<_>>().join(" ").len() > MOST_SEARCH_CHARS {
+        let detail =
+            format!("must not have more than {MOST_SEARCH_CHARS} characters (including spaces) in the search list");
+        errors.push(FieldError::invalid(&searches, &shown("searches"), detail));
+    }
+    for (index, option) in items(config, "options") {
+        if text(option, "name").is_empty() {
+            errors.push(FieldError::required(&path.child("options").index(index), "must not be empty"));
+        }
+    }
+}
+
+fn host_aliases(spec: &Map, path: &Path, errors: &mut Errors) {
+    for (index, alias) in items(spec, "hostAliases") {
+        let path = path.index(index);
+        address(text(alias, "ip"), &path.child("ip"), errors);
+        for (place, name) in texts(alias, "hostnames").enumerate() {
+            faults(&path.child("hostnames").index(place), name, names::dns1123_subdomain(name), errors);
+        }
+    }
+}
 
 fn security(spec: &Map, path: &Path, errors: &mut Errors) {
     let Some(context) = object(spec, "securityContext") else { return };

@@ -94,9 +94,9 @@ fn source_rules(kind: &str, source: &Map, path: &Path, errors: &mut Errors) {
                 errors.push(FieldError::invalid(&path.child("path"), place, "must not contain '..'"));
             }
             let kinds =
-                ["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+                ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
             let kind = text(source, "type");
-            if !kind.is_empty() && !kinds.contains(&kind) {
+            if !kinds.contains(&kind) {
                 errors.push(FieldError::not_supported(&path.child("type"), kind, &kinds));
             }
         }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::builtin::print::cells;
 use crate::builtin::print::{self, or_none};
 use crate::builtin::rules::Rules;
-use crate::builtin::rules::look::{int, is_given, items, items_mut, list, object, text, texts};
+use crate::builtin::rules::look::{int, is_given, items, items_mut, list, object, object_at, text, texts};
 use crate::registry::Operation;
 
 /// The address of a Service that wants none.
@@ -27,9 +27,46 @@ pub(crate) const SERVICE: Rules = Rules {
     prepare,
     validate: rules::validate,
     validate_change: rules::validate_change,
+    warn: |_, service| warnings(service),
     cells: Some(service_cells),
     ..Rules::of("core/v1.Service")
 };
+
+/// What is said of members that have no effect, or will have none (`k8s.io/kubernetes/pkg/api/service`).
+fn warnings(service: &Map) -> Vec<String> {
+    const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    let mut warnings = Vec::new();
+    if object_at(service, &["metadata", "annotations"]).is_some_and(|have| have.contains_key(TOPOLOGY_HINTS)) {
+        warnings.push(format!(
+            "annotation {TOPOLOGY_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"
+        ));
+    }
+    let Some(spec) = object_at(service, &["spec"]) else { return warnings };
+    let mut warn = |text: &str| warnings.push(text.to_owned());
+    let (external, has_external_ips) = (text(spec, "type") == "ExternalName", !list(spec, "externalIPs").is_empty());
+    let headless = text(spec, "type") == "ClusterIP" && text(spec, "clusterIP") == HEADLESS;
+    if headless && !text(spec, "loadBalancerIP").is_empty() {
+        warn("spec.loadBalancerIP is ignored for headless services");
+    }
+    if headless && has_external_ips {
+        warn("spec.externalIPs is ignored for headless services");
+    }
+    if headless && text(spec, "sessionAffinity") != "None" {
+        warn("spec.SessionAffinity is ignored for headless services");
+    }
+    if has_external_ips && external {
+        warn("spec.externalIPs is ignored when spec.type is \"ExternalName\"");
+    } else if has_external_ips && !headless {
+        warn("spec.externalIPs is deprecated and may no longer be implemented in some clusters");
+    }
+    if !external && !text(spec, "externalName").is_empty() {
+        warn("spec.externalName is ignored when spec.type is not \"ExternalName\"");
+    }
+    if text(spec, "trafficDistribution") == "PreferClose" {
+        warn("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"");
+    }
+    warnings
+}
 
 /// Whether a Service has an address, be it that it wants none.
 pub(crate) fn needs_address(spec: &Map) -> bool {
