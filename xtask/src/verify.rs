@@ -29,7 +29,6 @@ pub(crate) fn full(soak: bool) -> Result<()> {
     step("OpenAPI", openapi::check)?;
     step("clients", || clients::check(&[]))?;
     if soak {
-        step("beside kube-apiserver", live::soak)?;
         step("small stacks", || {
             // Only optimised builds keep to it: see the tests' own constants.
             let test = |package: &str, of: &[&str]| {
@@ -39,8 +38,10 @@ pub(crate) fn full(soak: bool) -> Result<()> {
             test("allotment-apiserver", &["api", "hostile::"])
         })?;
         step("soak", || {
-            run(cargo().args(["test", "--locked", "--workspace", "--", "--ignored"]).env("ALLOTMENT_SOAK", "1"))
+            let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--", "--include-ignored"];
+            run(cargo().args(tests).env("ALLOTMENT_SOAK", "1"))
         })?;
+        step("beside kube-apiserver", live::soak)?;
     }
     Ok(())
 }
