@@ -160,10 +160,6 @@ fn purpose(purpose: &PurposeSpec, snapshot: Option<&Snapshot>, found: &mut Found
             found.errors.push(FieldError::invalid(&spec().child(field), i64::from(value), detail));
         }
     }
-    if let Some(warm) = purpose.warm.filter(|warm| *warm != 0) {
-        let detail = "spare Clusters are not kept yet; leave it out";
-        found.errors.push(FieldError::invalid(&spec().child("warm"), i64::from(warm), detail));
-    }
     let profiles = spec().child("profiles");
     unique_names(&purpose.profiles, &profiles, found);
     for (index, text) in purpose.profiles.iter().enumerate().filter(|(_, text)| !text.is_empty()) {

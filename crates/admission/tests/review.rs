@@ -156,11 +156,6 @@ fn wrong_fields_are_named_with_the_reason() {
         &["spec.idleGrace: Invalid value: \"5\": time: missing unit in duration \"5\""],
     );
     invalid(
-        "Purpose",
-        json!({"warm": 1}),
-        &["spec.warm: Invalid value: 1: spare Clusters are not kept yet; leave it out"],
-    );
-    invalid(
         "AccessRequest",
         json!({"permissions": []}),
         &["spec: Required value: exactly one of clusterRef and requestRef"],

@@ -42,6 +42,11 @@ pub const EXPIRED: &str = "cluster.openmcp.cloud/expired-generation";
 pub const IDLE_SINCE: &str = "cluster.openmcp.cloud/idle-since";
 /// Annotation of a Cluster that takes nothing new and goes next: since when (RFC 3339).
 pub const DRAINING: &str = "cluster.openmcp.cloud/draining";
+/// Annotation of a Cluster that was made for no request (`"true"`): a spare, until its first tenant takes room.
+pub const SPARE: &str = "cluster.openmcp.cloud/spare";
+/// Annotation of a Purpose: `namespace/name` of the spare Cluster that is about to be made for it. Written
+/// before the Cluster, so that a lost reply or a second process never makes another one instead.
+pub const SPARE_NAME: &str = "cluster.openmcp.cloud/spare-name";
 
 /// Label, inside a Cluster, of everything that belongs to one AccessRequest: its UID.
 pub const ACCESS_REQUEST: &str = "cluster.openmcp.cloud/access-request";

@@ -19,7 +19,7 @@ use crate::access::{AccessRequests, AccessSecret};
 use crate::clusters::{Insides, Lifecycle, Planes};
 use crate::frame::{ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
 use crate::providers::{Directory, Providers};
-use crate::requests::Scheduler;
+use crate::requests::{Choosing, Scheduler, Spares};
 use crate::world::{Mirrored, World};
 
 /// Kinds that are followed.
@@ -63,9 +63,9 @@ impl Controllers {
     /// Whether no controller has anything to do now. Deadlines may still lie ahead.
     pub fn is_idle(&self) -> bool {
         let queues = &self.world.queues;
-        [&queues.requests, &queues.clusters, &queues.planes, &queues.insides, &queues.access, &queues.providers]
-            .into_iter()
-            .all(|queue| queue.is_empty())
+        let reading = [&queues.requests, &queues.clusters, &queues.access, &queues.purposes];
+        let doing = [&queues.planes, &queues.insides, &queues.providers];
+        reading.into_iter().chain(doing).all(|queue| queue.is_empty())
     }
 }
 
@@ -89,12 +89,17 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
 
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);
-    let controllers: [Controller<'_>; 6] = [
+    let choosing = Choosing::default();
+    let controllers: [Controller<'_>; 7] = [
         (
             Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
             &world.queues.providers,
         ),
-        (Arc::new(Scheduler::new(client.clone(), world.clone(), seams.clone())), &world.queues.requests),
+        (
+            Arc::new(Scheduler::new(client.clone(), world.clone(), seams.clone(), choosing.clone())),
+            &world.queues.requests,
+        ),
+        (Arc::new(Spares::new(client.clone(), world.clone(), seams.clone(), choosing)), &world.queues.purposes),
         (Arc::new(Lifecycle::new(client.clone(), world.clone(), seams.clone())), &world.queues.clusters),
         (Arc::new(Planes::new(client.clone(), world.clone(), directory.clone(), seams.clone())), &world.queues.planes),
         (

@@ -58,6 +58,8 @@ impl fmt::Display for ObjectKey {
 pub enum Kind {
     /// ClusterProvider
     ClusterProvider,
+    /// Purpose
+    Purpose,
     /// Cluster
     Cluster,
     /// ClusterRequest
@@ -73,6 +75,7 @@ impl Kind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Kind::ClusterProvider => "ClusterProvider",
+            Kind::Purpose => "Purpose",
             Kind::Cluster => "Cluster",
             Kind::ClusterRequest => "ClusterRequest",
             Kind::ClusterRequestGrant => "ClusterRequestGrant",
@@ -84,6 +87,7 @@ impl Kind {
     pub const fn plural(self) -> &'static str {
         match self {
             Kind::ClusterProvider => "clusterproviders",
+            Kind::Purpose => "purposes",
             Kind::Cluster => "clusters",
             Kind::ClusterRequest => "clusterrequests",
             Kind::ClusterRequestGrant => "clusterrequestgrants",

@@ -143,6 +143,10 @@ fn judge_cluster(known: &mut Known, change: &Change<Cluster>, now: Timestamp, br
     };
     let uid = uid_of(&after.metadata).to_owned();
     let before = change.before.as_ref().map(|before| before.spec.tenants.as_slice()).unwrap_or_default();
+    let spare = after.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(names::SPARE));
+    if spare && !after.spec.tenants.is_empty() {
+        broken.push(format!("Cluster {key} is called a spare, and has tenants"));
+    }
     for old in before {
         // A request that lost its place may come back under another prefix: a record is both.
         let same = |tenant: &&allotment_api::requests::Tenant| {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use allotment_api::names;
 use allotment_api::reasons::Verdict;
-use allotment_api::requests::{AccessRequest, ClusterRequest, DeletionPolicy, Permission};
+use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest, DeletionPolicy, Permission};
 use allotment_core::write::ObjectKey;
 use kube::api::ObjectMeta;
 
@@ -20,6 +21,7 @@ pub(crate) fn judge(known: &Known, key_spaces: &[String], idle_ended: bool) -> V
         judge_access(known, key, access, &mut broken);
     }
     judge_clusters(known, idle_ended, &mut broken);
+    judge_spares(known, idle_ended, &mut broken);
     judge_inside(known, &mut broken);
     judge_planes(known, key_spaces, &mut broken);
     for (key, _) in known.grants.iter().filter(|(_, grant)| grant.metadata.deletion_timestamp.is_some()) {
@@ -120,8 +122,36 @@ fn judge_clusters(known: &Known, idle_ended: bool, broken: &mut Vec<String>) {
         }
         if cluster.metadata.deletion_timestamp.is_some() {
             broken.push(format!("Cluster {key} is unused and being deleted for ever"));
-        } else if idle_ended && cluster.spec.deletion_policy == Some(DeletionPolicy::WhenIdle) {
+        } else if idle_ended
+            && cluster.spec.deletion_policy == Some(DeletionPolicy::WhenIdle)
+            && !(is_spare(cluster)
+                && cluster
+                    .spec
+                    .purposes
+                    .iter()
+                    .all(|name| known.purposes.contains_key(&ObjectKey::cluster_wide(name.as_str()))))
+        {
             broken.push(format!("Cluster {key} is idle and stays"));
+        }
+    }
+}
+
+fn is_spare(cluster: &Cluster) -> bool {
+    cluster.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(names::SPARE))
+}
+
+/// A Purpose has as many spares as its `warm` says, or as its `maxClusters` leaves room for.
+fn judge_spares(known: &Known, idle_ended: bool, broken: &mut Vec<String>) {
+    for (key, purpose) in &known.purposes {
+        let warm = usize::try_from(purpose.spec.warm.unwrap_or(0)).unwrap_or(0);
+        let of_it = || known.clusters.values().filter(|cluster| cluster.spec.purposes.contains(&key.name));
+        let spares = of_it().filter(|cluster| is_spare(cluster)).count();
+        let most = purpose.spec.max_clusters.and_then(|most| usize::try_from(most).ok());
+        if spares < warm && most.is_none_or(|most| of_it().count() < most) {
+            broken.push(format!("Purpose {} has {spares} spare Clusters of {warm}", key.name));
+        }
+        if spares > warm && idle_ended {
+            broken.push(format!("Purpose {} has {spares} spare Clusters, and asks for {warm}", key.name));
         }
     }
 }

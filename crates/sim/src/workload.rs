@@ -112,7 +112,7 @@ async fn act(world: &mut World, chance: &mut Chance) {
     }
 }
 
-/// Deletes all that anybody asked for, and what was forged.
+/// Deletes all that anybody asked for, spares included, and what was forged.
 pub(crate) async fn clean_up(world: &World) {
     let client = world.admin();
     let (requests, access, forged) = {
@@ -124,6 +124,9 @@ pub(crate) async fn clean_up(world: &World) {
             known.grants.values().filter(is_forged).map(|grant| ObjectKey::of(&grant.metadata)).collect();
         (keys(&known.requests), keys(&known.access), forged)
     };
+    for purpose in ["mcp", "workload"] {
+        patch::<Purpose>(Api::all(client.clone()), purpose, json!({ "spec": { "warm": null } })).await;
+    }
     for key in &forged {
         delete::<ClusterRequestGrant>(&client, key).await;
     }
@@ -219,6 +222,11 @@ async fn access(world: &World, chance: &mut Chance, client: &Client) {
 }
 
 async fn edit_purpose(client: &Client, chance: &mut Chance) {
+    if chance.strikes(250) {
+        let (purpose, warm) = (*chance.pick(&["mcp", "workload"]), chance.below(3));
+        patch::<Purpose>(Api::all(client.clone()), purpose, json!({ "spec": { "warm": warm } })).await;
+        return;
+    }
     let spec = match chance.below(3) {
         0 => json!({ "maxTenants": 1 + chance.below(3) }),
         1 => json!({ "maxClusters": chance.below(4) }),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use allotment_api::names;
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest};
 use anyhow::anyhow;
@@ -109,7 +110,8 @@ fn build(
             "kind": "Cluster", "name": name, "purposes": cluster.spec.purposes,
             "provider": format!("{}/{}", cluster.spec.cluster_provider_ref.name, cluster.spec.cluster_provider_ref.profile),
             "version": status.kubernetes.and_then(|kubernetes| kubernetes.version),
-            "state": if ready { "Ready" } else { "NotReady" }, "children": children,
+            "state": if ready { "Ready" } else { "NotReady" }, "spare": cluster.annotations().contains_key(names::SPARE),
+            "children": children,
         }));
     }
     let unbound = states.keys().filter(|name| !bound.contains(*name));
@@ -158,6 +160,9 @@ fn label(node: &Value) -> String {
     if text("reason") != "Success" && !text("reason").is_empty() {
         words.push(format!("({})", text("reason")));
     }
+    if node["spare"] == true {
+        words.push("(spare)".to_owned());
+    }
     words.retain(|word| !word.is_empty());
     words.join(" ")
 }
@@ -176,6 +181,10 @@ mod tests {
         let bound: ClusterRequest = serde_json::from_value(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1",
             "kind": "ClusterRequest", "metadata": {"name": "r", "namespace": "t"}, "spec": {"purposes": ["mcp"]}}))
         .unwrap();
+        let mut spare = cluster.clone();
+        spare.metadata.name = Some("s".to_owned());
+        spare.spec.tenants.clear();
+        spare.metadata.annotations = Some([(names::SPARE.to_owned(), "true".to_owned())].into());
         let mut alone = bound.clone();
         alone.metadata.name = Some("alone".to_owned());
         let access: AccessRequest = serde_json::from_value(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1",
@@ -185,11 +194,11 @@ mod tests {
         lost.metadata.name = Some("lost".to_owned());
         lost.spec.request_ref = None;
         lost.spec.cluster_ref = Some(allotment_api::requests::ObjectRef { name: "none".to_owned(), namespace: None });
-        let tree = build(&[cluster], &[bound, alone], &[access, lost], |_| true);
+        let tree = build(&[cluster, spare], &[bound, alone], &[access, lost], |_| true);
         assert_eq!(
             render(&tree, None),
-            "Cluster n/c [mcp] p/q NotReady\n└─ ClusterRequest t/r x-\n   └─ AccessRequest t/a\nClusterRequest t/alone\n\
-             AccessRequest t/lost"
+            "Cluster n/c [mcp] p/q NotReady\n└─ ClusterRequest t/r x-\n   └─ AccessRequest t/a\n\
+             Cluster n/s [mcp] p/q NotReady (spare)\nClusterRequest t/alone\nAccessRequest t/lost"
         );
     }
 }

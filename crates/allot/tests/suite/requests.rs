@@ -1,5 +1,6 @@
 //! From a ClusterRequest to a Cluster, over the wire.
 
+use allotment_api::names;
 use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant};
 use k8s_openapi::api::core::v1::Secret;
@@ -119,4 +120,40 @@ async fn commands_end_with_the_codes_that_are_documented() {
     check(&["request", "d", "-n", "default"], 64, "--purpose");
     check(&["help", "exit-codes"], 0, "the request was denied");
     assert!(!folder.0.join(".kube").exists(), "something was written to ~/.kube");
+}
+
+#[tokio::test]
+async fn a_spare_is_ready_before_anybody_asks_and_another_one_takes_its_place() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "n").await;
+    let purposes = Api::<allotment_api::requests::Purpose>::all(admin.clone());
+    create(
+        &purposes,
+        json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Purpose",
+        "metadata": {"name": "fast"}, "spec": {"dedicated": true, "warm": 1}}),
+    )
+    .await;
+    let purpose = until(&purposes, "fast", |purpose| purpose.annotations().contains_key(names::SPARE_NAME)).await;
+    let spare = purpose.annotations()[names::SPARE_NAME].split_once('/').expect("namespace/name").1.to_owned();
+    let clusters = Api::<Cluster>::namespaced(admin.clone(), names::CLUSTERS_NAMESPACE);
+    let ready = |cluster: &Cluster| {
+        cluster.status.as_ref().is_some_and(|status| ConditionType::Ready.is_true(&status.conditions))
+    };
+    until(&clusters, &spare, ready).await;
+    let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "n");
+    create(
+        &requests,
+        json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest",
+        "metadata": {"name": "r"}, "spec": {"purposes": ["fast"]}}),
+    )
+    .await;
+    let granted = until(&requests, "r", is_ready).await;
+    assert_eq!(granted.status.and_then(|status| status.cluster_ref).expect("a cluster").name, spare);
+    let taken = clusters.get(&spare).await.expect("there");
+    assert!(!taken.annotations().contains_key(names::SPARE), "it is nobody's spare any more");
+    let next = until(&purposes, "fast", |purpose| !purpose.annotations()[names::SPARE_NAME].ends_with(&spare)).await;
+    let next = next.annotations()[names::SPARE_NAME].split_once('/').expect("namespace/name").1.to_owned();
+    until(&clusters, &next, ready).await;
 }

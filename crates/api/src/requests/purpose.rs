@@ -61,7 +61,8 @@ pub struct PurposeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub idle_grace: Option<String>,
-    /// Spare Clusters kept ready for dedicated requests.
+    /// Clusters kept ready for requests to come: a request for this Purpose alone that fits gets one at once. They
+    /// count against `maxClusters`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub warm: Option<i32>,

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant};
+use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose};
 use allotment_core::write::{Kind, ObjectKey, Write};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
@@ -14,6 +14,8 @@ use serde::de::DeserializeOwned;
 pub enum Written {
     /// A ClusterProvider.
     Provider(Box<ClusterProvider>),
+    /// A Purpose.
+    Purpose(Box<Purpose>),
     /// A Cluster.
     Cluster(Box<Cluster>),
     /// A ClusterRequest.
@@ -38,6 +40,9 @@ pub async fn execute(client: &Client, manager: &str, write: &Write) -> Result<Op
     Ok(match kind {
         Kind::ClusterProvider => {
             run(Api::all(client), manager, write, key).await?.map(|object| Written::Provider(Box::new(object)))
+        }
+        Kind::Purpose => {
+            run(Api::all(client), manager, write, key).await?.map(|object| Written::Purpose(Box::new(object)))
         }
         Kind::Cluster => run(Api::namespaced(client, namespace), manager, write, key)
             .await?

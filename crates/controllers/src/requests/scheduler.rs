@@ -21,19 +21,21 @@ const MANAGER: &str = "allot-scheduler";
 /// flaps, and others are let in between.
 const MOST_STEPS: usize = 16;
 
+/// Held while a Cluster is chosen or made, so that each choice sees what the one before it left behind.
+pub(crate) type Choosing = Arc<Mutex<()>>;
+
 /// The controller of ClusterRequests.
 pub(crate) struct Scheduler {
     client: Client,
     world: Arc<World>,
     seams: Seams,
-    /// Held while a Cluster is chosen or made.
-    choosing: Mutex<()>,
+    choosing: Choosing,
 }
 
 impl Scheduler {
     /// A scheduler over that API.
-    pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams) -> Self {
-        Scheduler { client, world, seams, choosing: Mutex::new(()) }
+    pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams, choosing: Choosing) -> Self {
+        Scheduler { client, world, seams, choosing }
     }
 
     fn decide(&self, key: &ObjectKey) -> Plan {

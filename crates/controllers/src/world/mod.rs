@@ -33,6 +33,8 @@ pub struct Queues {
     pub insides: Arc<Queue<ObjectKey>>,
     /// AccessRequests.
     pub access: Arc<Queue<ObjectKey>>,
+    /// Purposes, for their spares.
+    pub purposes: Arc<Queue<ObjectKey>>,
     /// ClusterProviders.
     pub providers: Arc<Queue<ObjectKey>>,
 }
@@ -133,6 +135,7 @@ impl World {
     pub fn took(&self, written: Written) {
         match written {
             Written::Provider(object) => self.written(*object),
+            Written::Purpose(object) => self.written(*object),
             Written::Cluster(object) => self.written(*object),
             Written::Request(object) => self.written(*object),
             Written::Grant(object) => self.written(*object),
@@ -192,5 +195,6 @@ impl World {
         due.requests.into_iter().for_each(|key| self.queues.requests.add(key));
         due.clusters.into_iter().for_each(|key| self.queues.clusters.add(key));
         due.access.into_iter().for_each(|key| self.queues.access.add(key));
+        due.purposes.into_iter().for_each(|key| self.queues.purposes.add(key));
     }
 }

@@ -12,9 +12,11 @@ use serde_json::json;
 
 use super::aggregate::{DEFAULT_IDLE_GRACE, retention};
 use super::conditions::{Said, find, is_true, whole_seconds};
+use super::making::ceilings;
 use super::plan::{ClusterPlan, ConfirmAbsent};
-use super::request::{add_finalizer, annotate, ceilings, is_forced, release_write, remove_finalizer, to_value};
+use super::request::{add_finalizer, annotate, is_forced, release_write, remove_finalizer, to_value};
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
+use super::spares;
 use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
 
 /// How many users a message names before it counts the rest.
@@ -36,7 +38,7 @@ pub fn decide_cluster(snapshot: &Snapshot, key: &ObjectKey, now: Timestamp) -> C
     if let Some(write) = follow_purposes(snapshot, cluster) {
         return ClusterPlan::FollowPurposes(write);
     }
-    match decide_idle(cluster, users.is_empty(), now) {
+    match decide_idle(snapshot, cluster, users.is_empty(), now) {
         ClusterPlan::Done { again } => write_status(snapshot, cluster, &users, now, again),
         plan => plan,
     }
@@ -120,16 +122,23 @@ fn follow_purposes(snapshot: &Snapshot, cluster: &Cluster) -> Option<Write> {
     })
 }
 
-/// Idle, then draining, then deleted. Each step is a compare-and-swap of the Cluster, as taking room is,
+/// Idle, then draining, then deleted; a spare that `warm` does not keep goes whatever the policy. Each step is a compare-and-swap of the Cluster, as taking room is,
 /// so that nobody gets room on one that goes.
-fn decide_idle(cluster: &Cluster, unused: bool, now: Timestamp) -> ClusterPlan {
+fn decide_idle(snapshot: &Snapshot, cluster: &Cluster, unused: bool, now: Timestamp) -> ClusterPlan {
     let metadata = &cluster.metadata;
     let marks = [names::IDLE_SINCE, names::DRAINING];
-    if !unused || cluster.spec.deletion_policy != Some(DeletionPolicy::WhenIdle) {
+    let kept = match spares::is_spare(cluster) {
+        true => spares::is_kept(snapshot, cluster, now),
+        false => cluster.spec.deletion_policy != Some(DeletionPolicy::WhenIdle),
+    };
+    if !unused || kept {
         let removed: BTreeMap<&str, Option<String>> =
             marks.into_iter().filter(|mark| annotation(metadata, mark).is_some()).map(|mark| (mark, None)).collect();
         return match removed.is_empty() {
-            true => ClusterPlan::Done { again: None },
+            // A spare that is never healthy is no use any more then.
+            true => {
+                ClusterPlan::Done { again: snapshot.becomes_overdue(cluster).filter(|_| spares::is_spare(cluster)) }
+            }
             false => ClusterPlan::MarkUsed(annotate(Kind::Cluster, metadata, &removed)),
         };
     }

@@ -4,7 +4,7 @@
 //! [`Snapshot`] is fed every object seen (`apply`, `delete`, `reset`) and says what is due. Per
 //! ClusterRequest, [`decide_request`] gives one [`Plan`]: the next write. Once it is applied and its
 //! result fed back, the next call gives the write after it, until [`Plan::Done`]. [`decide_cluster`]
-//! does the same per Cluster.
+//! does the same per Cluster, [`decide_purpose`] per Purpose, for its spare Clusters.
 //!
 //! # Guarantees
 //! A crash between any two writes heals: each decision rests on what is stored only. Room is taken by
@@ -16,6 +16,7 @@ mod cluster;
 mod conditions;
 mod expressions;
 mod findings;
+mod making;
 mod namespaces;
 mod plan;
 mod prefixes;
@@ -23,6 +24,7 @@ mod queue;
 mod request;
 mod select;
 mod snapshot;
+mod spares;
 mod status;
 mod versions;
 
@@ -32,7 +34,7 @@ pub use conditions::{Said, find as find_condition};
 pub use expressions::{Constancy, Equivalences, Expression, written};
 pub use findings::MAX_FINDINGS;
 pub use namespaces::selects;
-pub use plan::{ClusterPlan, ConfirmAbsent, Plan};
+pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
 pub use prefixes::{is_canonical, is_well_formed};
 pub use request::{decide_request, tenant_of};
 pub use select::{Placement, Refusal};
@@ -40,11 +42,13 @@ pub use snapshot::{
     DEFAULT_PROVISIONING_DEADLINE_SECS, Due, MAX_TENANT_RECORDS, Object, ObjectKind, Snapshot, is_provisioned,
     live_tenants,
 };
+pub use spares::decide_purpose;
 pub use versions::{Chosen, Offer, Version};
 
 pub(crate) use cluster::named;
 pub(crate) use conditions::whole_seconds;
-pub(crate) use request::{add_finalizer, annotate, ceilings, has_finalizer, is_forced, remove_finalizer, to_value};
+pub(crate) use making::ceilings;
+pub(crate) use request::{add_finalizer, annotate, has_finalizer, is_forced, remove_finalizer, to_value};
 
 use allotment_machinery::seams::Entropy;
 

@@ -86,6 +86,30 @@ pub struct ConfirmAbsent {
     pub uid: String,
 }
 
+/// The next write for one Purpose: what its `warm` asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PurposePlan {
+    /// Nothing to write, until an input changes or, where given, until then.
+    Done {
+        /// When to decide again though nothing changed.
+        again: Option<Timestamp>,
+    },
+    /// Note in the Purpose which spare Cluster is about to be made for it.
+    RecordSpareName(Write),
+    /// Make a spare Cluster.
+    CreateSpare(Write),
+}
+
+impl PurposePlan {
+    /// The write, if there is one.
+    pub fn write(&self) -> Option<&Write> {
+        match self {
+            PurposePlan::Done { .. } => None,
+            PurposePlan::RecordSpareName(write) | PurposePlan::CreateSpare(write) => Some(write),
+        }
+    }
+}
+
 /// The next write for one Cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClusterPlan {

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 
 use allotment_api::names;
 use allotment_api::requests::{
-    BoundClusterRef, Cluster, ClusterCeiling, ClusterProviderRef, ClusterRequest, ClusterRequestGrant,
-    ClusterRequestGrantSpec, ClusterSpec, GrantPhase, KubernetesVersion, MirroredMetadata, MirroredRequest, Tenant,
+    BoundClusterRef, Cluster, ClusterProviderRef, ClusterRequest, ClusterRequestGrant, ClusterRequestGrantSpec,
+    GrantPhase, MirroredMetadata, MirroredRequest, Tenant,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::aggregate::Aggregated;
+use super::making::{free_name, new_cluster};
 use super::plan::Plan;
 use super::prefixes;
 use super::select::{Placement, Refusal};
@@ -25,10 +26,6 @@ use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
 
 /// How long the Cluster of a young Grant may be unseen before it counts as gone.
 const UNSEEN_CLUSTER_SECS: i64 = 60;
-/// Most characters of a Purpose's name in the name of a Cluster.
-const MOST_PURPOSE_IN_NAME: usize = 40;
-/// Random characters in the name of a Cluster.
-const NAME_SUFFIX: usize = 8;
 
 /// The next write for a ClusterRequest. `proposals` gives random texts, a letter and nine of a
 /// vowel-free alphabet ([`super::proposals`]), for prefixes and names of Clusters.
@@ -205,7 +202,9 @@ fn decide_placement(
             };
             let Some(prefix) = prefix_for(&asked, request, &[], proposals) else { return Plan::Done { again: None } };
             let profile = ClusterProviderRef { name: provider, profile };
-            create_cluster(snapshot, request, &asked, name, profile, version, tenant(prefix))
+            let purposes = &request.spec.purposes;
+            let cluster = new_cluster(snapshot, purposes, &asked, &name, profile, version, vec![tenant(prefix)]);
+            Plan::CreateCluster { write: create(Kind::Cluster, name, &cluster), cluster: Box::new(cluster) }
         }
     }
 }
@@ -230,8 +229,11 @@ fn take_room(key: ObjectKey, cluster: &Cluster, tenant: Tenant) -> Plan {
     let mut tenants = cluster.spec.tenants.clone();
     tenants.push(tenant);
     let mut metadata = preconditions(&cluster.metadata);
-    if annotation(&cluster.metadata, names::IDLE_SINCE).is_some() {
-        metadata.insert("annotations".to_owned(), json!({ names::IDLE_SINCE: null }));
+    let marks = [names::IDLE_SINCE, names::SPARE].into_iter();
+    let ended: BTreeMap<&str, Option<String>> =
+        marks.filter(|mark| annotation(&cluster.metadata, mark).is_some()).map(|mark| (mark, None)).collect();
+    if !ended.is_empty() {
+        metadata.insert("annotations".to_owned(), json!(ended));
     }
     let patch = json!({ "metadata": metadata, "spec": { "tenants": tenants } });
     Plan::TakeRoom { write: Write::Patch { kind: Kind::Cluster, key: key.clone(), patch }, cluster: key }
@@ -244,13 +246,7 @@ fn record_name(
     purpose: &str,
     proposals: &mut dyn Iterator<Item = String>,
 ) -> Plan {
-    let stem: String = purpose.chars().take(MOST_PURPOSE_IN_NAME).collect();
-    let stem = stem.trim_end_matches(['-', '.']);
-    let named = proposals.take(NAME_SUFFIX).find_map(|text| {
-        let key = ObjectKey::new(namespace, format!("{stem}-{}", text.get(..NAME_SUFFIX)?));
-        (!snapshot.clusters.contains_key(&key)).then_some(key)
-    });
-    match named {
+    match free_name(snapshot, namespace, purpose, proposals) {
         Some(name) => Plan::RecordClusterName(take_over(request, &name)),
         None => Plan::Done { again: None },
     }
@@ -281,46 +277,6 @@ fn take_over(request: &ClusterRequest, cluster: &ObjectKey) -> Write {
         key: ObjectKey::of(&request.metadata),
         patch: json!({ "metadata": metadata }),
     }
-}
-
-fn create_cluster(
-    snapshot: &Snapshot,
-    request: &ClusterRequest,
-    asked: &Aggregated,
-    key: ObjectKey,
-    profile: ClusterProviderRef,
-    version: String,
-    tenant: Tenant,
-) -> Plan {
-    let mut cluster = Cluster::new(
-        &key.name,
-        ClusterSpec {
-            cluster_provider_ref: profile,
-            cluster_config_ref: None,
-            kubernetes: KubernetesVersion { version: Some(version) },
-            purposes: request.spec.purposes.clone(),
-            dedicated: Some(asked.dedicated),
-            tenants: vec![tenant],
-            deletion_policy: Some(asked.deletion_policy),
-            idle_grace: Some(asked.idle_grace.clone()),
-            ceilings: ceilings(snapshot, &request.spec.purposes, &[]),
-        },
-    );
-    cluster.metadata.namespace = Some(key.namespace.clone());
-    cluster.metadata.finalizers = Some(vec![names::CLUSTER_FINALIZER.to_owned()]);
-    Plan::CreateCluster { write: create(Kind::Cluster, key, &cluster), cluster: Box::new(cluster) }
-}
-
-/// The ceilings of these purposes: a Purpose's own while it exists, the one kept after.
-pub(crate) fn ceilings(snapshot: &Snapshot, purposes: &[String], kept: &[ClusterCeiling]) -> Vec<ClusterCeiling> {
-    let of = |name: &String| match snapshot.purpose(name) {
-        Some(purpose) => {
-            let rules = purpose.permission_ceiling.clone()?;
-            Some(ClusterCeiling { purpose: name.clone(), rules })
-        }
-        None => kept.iter().find(|ceiling| ceiling.purpose == *name).cloned(),
-    };
-    purposes.iter().filter_map(of).collect()
 }
 
 /// The request is being deleted: access first, then the Grant, then room.
@@ -435,7 +391,7 @@ pub(crate) fn remove_finalizer(kind: Kind, metadata: &ObjectMeta, finalizer: &st
 }
 
 /// The write that creates an object of ours.
-fn create<T: serde::Serialize>(kind: Kind, key: ObjectKey, object: &T) -> Write {
+pub(crate) fn create<T: serde::Serialize>(kind: Kind, key: ObjectKey, object: &T) -> Write {
     Write::Create { kind, key, object: to_value(object) }
 }
 

@@ -147,9 +147,14 @@ impl Snapshot {
 
     /// Whether a Cluster was never healthy though it had its time.
     pub(crate) fn is_overdue(&self, cluster: &Cluster, now: Timestamp) -> bool {
-        let created = cluster.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second());
-        !is_provisioned(cluster)
-            && created.is_some_and(|created| now.as_second() - created > self.provisioning_deadline_secs)
+        self.becomes_overdue(cluster).is_some_and(|at| now >= at)
+    }
+
+    /// When a Cluster that was never healthy counts as unhealthy.
+    pub(crate) fn becomes_overdue(&self, cluster: &Cluster) -> Option<Timestamp> {
+        let created = cluster.metadata.creation_timestamp.as_ref().filter(|_| !is_provisioned(cluster))?;
+        let deadline = created.0.as_second().saturating_add(self.provisioning_deadline_secs).saturating_add(1);
+        Some(Timestamp::from_second(deadline).unwrap_or(Timestamp::MAX))
     }
 
     fn best_shared(&self, purposes: &BTreeSet<String>, asked: &Aggregated, now: Timestamp) -> Option<ObjectKey> {
@@ -158,9 +163,9 @@ impl Snapshot {
             let (tenants, key) = self.first_in_time(members, asked.strategy, now)?;
             let tenants = i64::try_from(tenants).unwrap_or(i64::MAX);
             let by_strategy = if asked.strategy == Strategy::Pack { -tenants } else { tenants };
-            Some((rank, by_strategy, key))
+            Some((shape.spare, rank, by_strategy, key))
         });
-        fitting.min().map(|(_, _, key)| key.clone())
+        fitting.min().map(|(.., key)| key.clone())
     }
 
     /// How well Clusters of a shape fit; `None` where they do not.
@@ -212,6 +217,7 @@ impl Snapshot {
                 provider: reference.name.clone(),
                 profile: reference.profile.clone(),
                 version: running_version(cluster).to_owned(),
+                spare: true,
             };
             let rank = self.rank_shape(&shape, purposes, asked)?;
             Some((!is_true(cluster, ConditionType::ClusterHealthy), rank, key))
@@ -219,7 +225,7 @@ impl Snapshot {
         fitting.min().map(|(_, _, key)| key.clone())
     }
 
-    fn best_profile(&self, asked: &Aggregated) -> Option<(String, String, Chosen)> {
+    pub(crate) fn best_profile(&self, asked: &Aggregated) -> Option<(String, String, Chosen)> {
         let profiles = self
             .profiles
             .iter()
@@ -243,7 +249,7 @@ impl Snapshot {
     }
 
     /// A purpose that as many Clusters list as its `maxClusters` allows, and how many.
-    fn purpose_is_full(&self, name: &str) -> Option<(String, usize)> {
+    pub(crate) fn purpose_is_full(&self, name: &str) -> Option<(String, usize)> {
         let most = usize::try_from(self.purpose(name)?.max_clusters?).ok()?;
         let count = self.by_purpose.get(name).map_or(0, BTreeSet::len);
         (count >= most).then(|| (name.to_owned(), count))
@@ -422,7 +428,7 @@ fn fitting_version(runs: &str, asked: &Aggregated) -> Option<Option<Version>> {
     fits.then_some(version)
 }
 
-fn unmet_traits(profile: &ProfileEntry, asked: &Aggregated) -> Vec<Unmet> {
+pub(crate) fn unmet_traits(profile: &ProfileEntry, asked: &Aggregated) -> Vec<Unmet> {
     let required = asked.demands.iter().filter(|demand| !demand.optional);
     let unmet = required.filter(|demand| !demand.expression.holds(&profile.traits));
     unmet.map(|demand| (FindingReason::NoProfileWithTrait, demand.written.clone())).collect()

@@ -42,6 +42,8 @@ pub struct Due {
     pub clusters: Vec<ObjectKey>,
     /// AccessRequests.
     pub access: Vec<ObjectKey>,
+    /// Purposes, by name.
+    pub purposes: Vec<ObjectKey>,
 }
 
 /// A profile, ready to be asked.
@@ -73,6 +75,8 @@ pub struct Snapshot {
     /// Open dedicated Clusters that never had a tenant, by exactly their purposes.
     pub(crate) spares: BTreeMap<BTreeSet<String>, BTreeSet<ObjectKey>>,
     slots: BTreeMap<ObjectKey, Slot>,
+    /// By Purpose: Clusters made for no request, of which none came yet.
+    pub(crate) unused_spares: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_purpose: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_provider: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// By UID of the request: the Clusters that have it as a tenant.
@@ -88,6 +92,9 @@ pub struct Snapshot {
     due_requests: BTreeSet<ObjectKey>,
     due_clusters: BTreeSet<ObjectKey>,
     due_access: BTreeSet<ObjectKey>,
+    due_purposes: BTreeSet<String>,
+    /// Purposes that ask for spares.
+    warm: BTreeSet<String>,
     pub(crate) provisioning_deadline_secs: i64,
 }
 
@@ -120,6 +127,7 @@ impl Snapshot {
             shared: BTreeMap::new(),
             spares: BTreeMap::new(),
             slots: BTreeMap::new(),
+            unused_spares: BTreeMap::new(),
             by_purpose: BTreeMap::new(),
             by_provider: BTreeMap::new(),
             tenancies: BTreeMap::new(),
@@ -130,6 +138,8 @@ impl Snapshot {
             due_requests: BTreeSet::new(),
             due_clusters: BTreeSet::new(),
             due_access: BTreeSet::new(),
+            due_purposes: BTreeSet::new(),
+            warm: BTreeSet::new(),
             provisioning_deadline_secs: seconds,
         }
     }
@@ -187,6 +197,7 @@ impl Snapshot {
             requests,
             clusters: std::mem::take(&mut self.due_clusters).into_iter().collect(),
             access: std::mem::take(&mut self.due_access).into_iter().collect(),
+            purposes: std::mem::take(&mut self.due_purposes).into_iter().map(ObjectKey::cluster_wide).collect(),
         }
     }
 

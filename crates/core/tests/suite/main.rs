@@ -5,4 +5,5 @@ mod access;
 mod clusters;
 mod properties;
 mod scheduling;
+mod spares;
 mod store;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_core::requests::decide_request;
+use allotment_core::requests::{decide_purpose, decide_request};
 use allotment_core::write::ObjectKey;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ enum Step {
     Request { scheduler: usize, request: usize },
     /// A scheduler decides a Cluster on what it has seen and makes one write.
     Cluster { scheduler: usize, cluster: usize },
+    /// A scheduler looks after the spares of a Purpose on what it has seen and makes one write.
+    Spare { scheduler: usize, purpose: usize },
+    /// A Purpose asks for so many spares.
+    Warm { purpose: usize, warm: usize },
     /// A scheduler forgets everything.
     Crash { scheduler: usize },
     /// Somebody asks, for a purpose.
@@ -43,6 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0..SCHEDULERS, 1usize..12).prop_map(|(scheduler, events)| Step::Observe { scheduler, events }),
         8 => (0..SCHEDULERS, 0..REQUESTS).prop_map(|(scheduler, request)| Step::Request { scheduler, request }),
         3 => (0..SCHEDULERS, 0usize..8).prop_map(|(scheduler, cluster)| Step::Cluster { scheduler, cluster }),
+        2 => (0..SCHEDULERS, 0..PURPOSES.len()).prop_map(|(scheduler, purpose)| Step::Spare { scheduler, purpose }),
+        1 => (0..PURPOSES.len(), 0usize..3).prop_map(|(purpose, warm)| Step::Warm { purpose, warm }),
         1 => (0..SCHEDULERS).prop_map(|scheduler| Step::Crash { scheduler }),
         3 => (0..REQUESTS, 0..PURPOSES.len()).prop_map(|(request, purpose)| Step::Ask { request, purpose }),
         1 => (0..REQUESTS).prop_map(|request| Step::Drop { request }),
@@ -94,6 +100,12 @@ fn run(store: &mut Store, schedulers: &mut [Scheduler], names: &mut Names, step:
                 let _ = schedulers[scheduler].step_cluster(store, &key);
             }
         }
+        Step::Spare { scheduler, purpose } => {
+            let _ = schedulers[scheduler].step_purpose(store, PURPOSES[purpose], names);
+        }
+        Step::Warm { purpose, warm } => {
+            store.edit("Purpose", "", PURPOSES[purpose], &json!({"spec": {"warm": warm}}));
+        }
         Step::Crash { scheduler } => {
             // A scheduler that starts lists before it decides.
             schedulers[scheduler] = Scheduler::default();
@@ -129,6 +141,8 @@ fn check_always(store: &Store, bound: &mut BTreeMap<String, String>) -> Result<(
             let begins = prefixes.iter().any(|other| other != one && other.starts_with(one));
             prop_assert!(dedicated || !begins, "prefix {one} begins another on {key}");
         }
+        let spare = cluster["metadata"]["annotations"].get("cluster.openmcp.cloud/spare").is_some();
+        prop_assert!(!spare || tenants.is_empty(), "{key} is a spare and has tenants");
         *ever.entry(key.name.as_str()).or_default() += 1;
     }
     for (key, grant) in store.all("ClusterRequestGrant") {
@@ -186,7 +200,28 @@ fn check_settled(store: &Store) -> Result<(), TestCaseError> {
             prop_assert!(!live || uids.contains(&tenant["requestUID"].to_string()), "{key} has a tenant that is gone");
         }
     }
+    for (key, purpose) in store.all("Purpose") {
+        let warm = purpose["spec"]["warm"].as_u64().unwrap_or(0);
+        let kept = spares(store).filter(|cluster| {
+            cluster["spec"]["purposes"] == json!([key.name])
+                && cluster["metadata"]["annotations"].get("cluster.openmcp.cloud/idle-since").is_none()
+        });
+        prop_assert_eq!(kept.count() as u64, warm, "spares of {} that are not about to go", key);
+    }
     Ok(())
+}
+
+/// Clusters that were made for nobody, that nobody took, and that are not going.
+fn spares(store: &Store) -> impl Iterator<Item = &Value> {
+    let going = |cluster: &&Value| {
+        cluster["metadata"].get("deletionTimestamp").is_some()
+            || cluster["metadata"]["annotations"].get("cluster.openmcp.cloud/draining").is_some()
+    };
+    store
+        .all("Cluster")
+        .map(|(_, cluster)| cluster)
+        .filter(|cluster| cluster["metadata"]["annotations"]["cluster.openmcp.cloud/spare"] == json!("true"))
+        .filter(move |cluster| !going(cluster))
 }
 
 fn bindings(store: &Store) -> BTreeMap<ObjectKey, Value> {
@@ -211,6 +246,9 @@ proptest! {
         check_always(&store, &mut bound)?;
         check_settled(&store)?;
         // Deciding again changes nothing.
+        for name in PURPOSES {
+            prop_assert!(decide_purpose(&last.snapshot, name, store.time(), &mut names).write().is_none());
+        }
         for (key, _) in store.all("ClusterRequest") {
             prop_assert!(is_done(&decide_request(&last.snapshot, key, store.time(), &mut names)));
         }

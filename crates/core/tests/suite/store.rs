@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use allotment_core::requests::{ClusterPlan, Object, ObjectKind, Plan, Snapshot, decide_cluster, decide_request};
+use allotment_core::requests::{
+    ClusterPlan, Object, ObjectKind, Plan, Snapshot, decide_cluster, decide_purpose, decide_request,
+};
 use allotment_core::write::{Kind, ObjectKey, Write, merge_apply};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -257,6 +259,12 @@ impl Scheduler {
         plan.write().map(|write| store.apply(write))
     }
 
+    /// Decides one Purpose on what was seen, and makes the write.
+    pub(crate) fn step_purpose(&self, store: &mut Store, name: &str, names: &mut Names) -> Option<Result<(), Failure>> {
+        let plan = decide_purpose(&self.snapshot, name, store.time(), names);
+        plan.write().map(|write| store.apply(write))
+    }
+
     /// Decides one Cluster on what was seen, and makes the write.
     pub(crate) fn step_cluster(&self, store: &mut Store, key: &ObjectKey) -> Option<Result<(), Failure>> {
         let plan = decide_cluster(&self.snapshot, key, store.time());
@@ -297,8 +305,16 @@ pub(crate) fn settle(store: &mut Store, scheduler: &mut Scheduler, names: &mut N
     loop {
         scheduler.observe(store, usize::MAX);
         let due = scheduler.snapshot.take_due();
-        if due.requests.is_empty() && due.clusters.is_empty() {
+        if due.requests.is_empty() && due.clusters.is_empty() && due.purposes.is_empty() {
             return writes;
+        }
+        for key in &due.purposes {
+            while let Some(result) = scheduler.step_purpose(store, &key.name, names) {
+                result.expect("nobody else writes");
+                writes += 1;
+                scheduler.observe(store, usize::MAX);
+                assert!(writes < 10_000, "{key} is never warm enough");
+            }
         }
         for key in &due.requests {
             while let Some(result) = scheduler.step(store, key, names) {

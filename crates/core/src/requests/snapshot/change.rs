@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
+use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ObjectRef, Profile,
     Purpose,
 };
 
 use super::{ProfileEntry, Snapshot, annotation, set_member, tenant_key};
+use crate::requests::conditions::is_true;
 use crate::requests::expressions::Equivalences;
+use crate::requests::spares::counted_for;
 use crate::requests::versions::Offer;
 use crate::write::ObjectKey;
 
@@ -32,6 +35,10 @@ impl Snapshot {
 
     pub(super) fn set_purpose(&mut self, name: String, purpose: Option<Purpose>) {
         let affected = self.by_purpose.get(&name).cloned().unwrap_or_default();
+        match purpose.as_ref().and_then(|purpose| purpose.spec.warm) {
+            Some(1..) => _ = self.warm.insert(name.clone()),
+            Some(_) | None => _ = self.warm.remove(&name),
+        }
         put(&mut self.purposes, name, purpose);
         self.reindex(affected);
         self.waiting_are_due();
@@ -43,6 +50,8 @@ impl Snapshot {
         for (name, provider) in &self.providers {
             self.profiles.insert(name.clone(), profiles_of(provider, &self.equivalences));
         }
+        // What a spare is good for may have changed.
+        self.due_clusters.extend(self.unused_spares.values().flatten().cloned());
         self.waiting_are_due();
     }
 
@@ -156,6 +165,7 @@ impl Snapshot {
             }
             None => _ = self.due_clusters.remove(&key),
         }
+        self.spares_beside(old.as_ref(), &key);
         let cluster = self.clusters.get(&key);
         let is = (cluster.map(|new| (self.closed(new), new.spec.purposes.clone())), self.slots.get(&key).cloned());
         if was != is {
@@ -170,11 +180,29 @@ impl Snapshot {
         }
     }
 
+    /// Which spares of a Purpose are kept depends on all of them.
+    fn spares_beside(&mut self, old: Option<&Cluster>, key: &ObjectKey) {
+        let told = |cluster: &Cluster| {
+            let healthy = is_true(cluster, ConditionType::ClusterHealthy);
+            counted_for(cluster).map(|purpose| (purpose.clone(), healthy, self.closed(cluster)))
+        };
+        let (was, is) = (old.and_then(told), self.clusters.get(key).and_then(told));
+        if was != is {
+            for (purpose, ..) in [was, is].into_iter().flatten() {
+                self.due_clusters.extend(self.unused_spares.get(&purpose).into_iter().flatten().cloned());
+                self.due_purposes.insert(purpose);
+            }
+        }
+    }
+
     fn index_cluster(&mut self, key: &ObjectKey, cluster: &Cluster, enters: bool) {
         for purpose in &cluster.spec.purposes {
             set_member(&mut self.by_purpose, purpose.clone(), key, enters);
         }
         set_member(&mut self.by_provider, cluster.spec.cluster_provider_ref.name.clone(), key, enters);
+        if let Some(purpose) = counted_for(cluster) {
+            set_member(&mut self.unused_spares, purpose.clone(), key, enters);
+        }
         for tenant in cluster.spec.tenants.iter().filter(|tenant| !tenant.released) {
             set_member(&mut self.tenancies, tenant.request_uid.clone(), key, enters);
         }
@@ -189,8 +217,10 @@ impl Snapshot {
         }
     }
 
+    /// Whoever waits for a Cluster, Purposes for their spares included.
     fn waiting_are_due(&mut self) {
         self.due_requests.extend(self.waiting.iter().cloned());
+        self.due_purposes.extend(self.warm.iter().cloned());
     }
 
     fn reindex(&mut self, keys: BTreeSet<ObjectKey>) {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use allotment_api::requests::Cluster;
 
 use super::{MAX_TENANT_RECORDS, Snapshot, live_tenants, once_dedicated, running_version, set_member};
+use crate::requests::spares::is_spare;
 use crate::write::ObjectKey;
 
 /// All that tells whether a shared request may join a Cluster, but for room and age.
@@ -15,6 +16,8 @@ pub(crate) struct Shape {
     pub(crate) provider: String,
     pub(crate) profile: String,
     pub(crate) version: String,
+    /// Whether nobody ever had room on it; such Clusters are joined last, or each request would have one.
+    pub(crate) spare: bool,
 }
 
 /// Where a Cluster stands in the indexes of open ones.
@@ -69,6 +72,7 @@ impl Snapshot {
                         provider: spec.cluster_provider_ref.name.clone(),
                         profile: spec.cluster_provider_ref.profile.clone(),
                         version: running_version(cluster).to_owned(),
+                        spare: is_spare(cluster),
                     },
                     tenants,
                 })

@@ -1,0 +1,57 @@
+//! The spare Clusters of Purposes: makes those that are missing. Those that are too many go as idle Clusters do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_core::requests::{PurposePlan, decide_purpose, proposals};
+use async_trait::async_trait;
+use kube::Client;
+
+use super::Choosing;
+use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
+use crate::world::World;
+
+const MANAGER: &str = "allot-spares";
+/// Writes of one pass, two a spare; requests that wait are let in between.
+const MOST_STEPS: usize = 8;
+
+/// The controller of what `warm` of a Purpose asks for.
+pub(crate) struct Spares {
+    client: Client,
+    world: Arc<World>,
+    seams: Seams,
+    choosing: Choosing,
+}
+
+impl Spares {
+    /// A controller over that API.
+    pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams, choosing: Choosing) -> Self {
+        Spares { client, world, seams, choosing }
+    }
+}
+
+#[async_trait]
+impl Reconcile for Spares {
+    fn name(&self) -> &'static str {
+        "purposes"
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+        for _ in 0..MOST_STEPS {
+            let _choosing = self.choosing.lock().await;
+            let mut texts = proposals(self.seams.entropy.as_ref());
+            let plan = decide_purpose(&self.world.read().snapshot, &key.name, self.seams.now(), &mut texts);
+            let write = match &plan {
+                PurposePlan::Done { again } => {
+                    return Ok(again.map_or(Next::Change, |at| Next::After(self.seams.until(at))));
+                }
+                PurposePlan::RecordSpareName(write) | PurposePlan::CreateSpare(write) => write,
+            };
+            match execute(&self.client, MANAGER, write).await? {
+                Some(written) => self.world.took(written),
+                None => return Ok(Next::Change),
+            }
+        }
+        Ok(Next::After(Duration::from_millis(1)))
+    }
+}
