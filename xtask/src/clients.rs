@@ -26,7 +26,7 @@ enum With {
 const SCRIPTS: &[(&str, With)] = &[
     ("kubectl.sh", With::EveryKubectl),
     ("tour.sh", With::OutermostKubectls),
-    ("readme.py", With::NewestKubectl),
+    ("documents.py", With::NewestKubectl),
     ("helm.sh", With::EveryHelm),
     ("python_client.py", With::NewestKubectl),
     ("python_dynamic.py", With::NewestKubectl),

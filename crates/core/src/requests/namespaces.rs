@@ -22,6 +22,21 @@ pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> b
         })
 }
 
+/// The selector as kubectl writes selectors: `a=1,b in (x,y),!c`.
+pub(crate) fn shown(selector: &LabelSelector) -> String {
+    let equal = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
+    let others = selector.match_expressions.iter().flatten().map(|requirement| {
+        let (key, values) = (&requirement.key, requirement.values.iter().flatten().cloned().collect::<Vec<_>>());
+        match requirement.operator.as_str() {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "DoesNotExist" => format!("!{key}"),
+            _ => key.clone(),
+        }
+    });
+    equal.chain(others).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +58,14 @@ mod tests {
             let selector: LabelSelector = serde_json::from_str(text).expect(text);
             assert_eq!(selects(&selector, &labels), expect, "{text}");
         }
+    }
+
+    #[test]
+    fn selectors_are_shown_as_kubectl_writes_them() {
+        let text = r#"{"matchLabels":{"a":"1"},"matchExpressions":[{"key":"b","operator":"In","values":["x","y"]},
+            {"key":"c","operator":"NotIn","values":["z"]},{"key":"d","operator":"Exists"},
+            {"key":"e","operator":"DoesNotExist"}]}"#;
+        let selector: LabelSelector = serde_json::from_str(text).expect(text);
+        assert_eq!(shown(&selector), "a=1,b in (x,y),c notin (z),d,!e");
     }
 }

@@ -11,6 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::aggregate::{Aggregated, Contradiction, Demand, aggregate};
 use super::conditions::is_true;
 use super::findings::{Findings, Unmet};
+use super::namespaces::shown;
 use super::snapshot::{ProfileEntry, Shape, Snapshot, annotation, is_provisioned, once_dedicated, running_version};
 use super::versions::{Chosen, Version};
 use crate::write::ObjectKey;
@@ -83,10 +84,16 @@ impl Snapshot {
         }
         let purposes: Vec<(&str, &PurposeSpec)> =
             named().filter_map(|(name, purpose)| purpose.map(|purpose| (name, purpose))).collect();
-        let closed = purposes.iter().filter(|(_, purpose)| !self.namespace_allowed(namespace, purpose));
-        let closed: Vec<&str> = closed.map(|(name, _)| *name).collect();
+        let closed = || purposes.iter().filter(|(_, purpose)| !self.namespace_allowed(namespace, purpose));
+        let selectors: Vec<String> =
+            closed().filter_map(|(_, purpose)| purpose.allowed_namespaces.as_ref()).map(shown).collect();
+        let closed: Vec<&str> = closed().map(|(name, _)| *name).collect();
         if !closed.is_empty() {
-            let message = format!("Purpose {} does not allow namespace {namespace:?}", quoted(&closed));
+            let message = format!(
+                "Purpose {} does not allow namespace {namespace:?}; allowed are those with labels {}",
+                quoted(&closed),
+                selectors.join(" and ")
+            );
             let reason = RequestReason::NamespaceNotAllowed;
             return Err(Refusal::of_purposes(FindingReason::NamespaceNotAllowed, reason, message, &closed));
         }

@@ -1,5 +1,5 @@
-"""Runs the README's tour: every `$ command` of its console blocks, in order, in one shell's working
-folder, and checks that each line that the README shows begins as one that was printed begins.
+"""Runs what the documents show: every `$ command` of their console blocks, in order, in one shell's working
+folder, and checks that each line that a document shows begins as one that was printed begins.
 
 Wants ALLOT, KUBECTL, KUBECONFIG and the path of the checkout as its argument.
 """
@@ -19,8 +19,19 @@ tools.mkdir()
 (here / "platform.kubeconfig").symlink_to(os.environ["KUBECONFIG"])
 env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "KUBECONFIG": str(here / "platform.kubeconfig")}
 
-ran = 0
-for block in re.findall(r"```console\n(.*?)```", (root / "README.md").read_text(), re.S):
+DOCUMENTS = {"README.md": 12, "docs/requests.md": 20}
+
+
+def run(document):
+    """Runs one document; how many commands that were."""
+    ran = 0
+    for block in re.findall(r"```console\n(.*?)```", (root / document).read_text(), re.S):
+        ran += run_block(document, block)
+    return ran
+
+
+def run_block(document, block):
+    ran = 0
     for step in re.split(r"^\$ ", block, flags=re.M)[1:]:
         command, *shown = step.rstrip("\n").split("\n")
         if command.startswith("export "):
@@ -32,9 +43,14 @@ for block in re.findall(r"```console\n(.*?)```", (root / "README.md").read_text(
             # What is generated (names, times, ages) stands behind the first word or two.
             words = re.split(r"\s+", line.strip())[: 1 if "-" in line.split()[0] else 2]
             start = re.escape(words[0]) + "".join(r"\s+" + (re.escape(w) if not re.search(r"\d", w) else r"\S+") for w in words[1:])
-            start = re.sub(r"(workload|mcp)\\-[a-z0-9]{8}", r"\1-[a-z0-9]{8}", start)
+            start = re.sub(r"(workload|mcp|preview)\\-[a-z0-9]{8}", r"\1-[a-z0-9]{8}", start)
             if not any(re.match(start, text.strip()) for text in printed):
-                sys.exit(f"README: $ {command}\nshows:   {line}\nprinted: " + "\n         ".join(printed))
+                sys.exit(f"{document}: $ {command}\nshows:   {line}\nprinted: " + "\n         ".join(printed))
         ran += 1
-assert ran >= 12, f"only {ran} commands were found"
-print(f"readme: all checks passed ({ran} commands)")
+    return ran
+
+
+for document, least in DOCUMENTS.items():
+    ran = run(document)
+    assert ran >= least, f"{document}: only {ran} commands were found"
+    print(f"{document}: all checks passed ({ran} commands)")
