@@ -10,35 +10,32 @@ use allotment_pki::token_digest;
 use base64::Engine;
 use bytes::Bytes;
 
-use crate::negotiation::{self, Clause, ReplyKind};
+use crate::negotiation::{self, Asked, Clause};
 use crate::recent::Recent;
 use crate::registry::{Kind, Registry, Version};
-use crate::status::ApiError;
 
 /// The media type of the aggregated form.
 pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Whether the client wants the aggregated form; 406 where it accepts only forms that there are not.
-pub(crate) fn wants_aggregated(accept: Option<&str>) -> Result<bool, ApiError> {
-    let Some(header) = accept else { return Ok(false) };
-    let clauses = negotiation::clauses(header);
-    let aggregated = |clause: &Clause<'_>| clause.param("as") == Some("APIGroupDiscoveryList");
+/// Whether the client wants the aggregated form. Old clients ask for the beta form with a plain one behind
+/// it; alone, it is not to be had.
+pub(crate) fn wants_aggregated(accept: Option<&str>) -> bool {
+    let Some(header) = accept else { return false };
     let of_ours = |clause: &Clause<'_>| {
         clause.media == "application/json"
+            && clause.param("as") == Some("APIGroupDiscoveryList")
             && clause.param("g") == Some("apidiscovery.k8s.io")
             && clause.param("v") == Some("v2")
     };
-    for clause in &clauses {
-        if aggregated(clause) {
-            if of_ours(clause) {
-                return Ok(true);
-            }
-        } else if negotiation::accept(Some(clause.media), ReplyKind::Single).is_ok() {
-            return Ok(false);
+    for clause in &negotiation::clauses(header) {
+        if of_ours(clause) {
+            return true;
+        }
+        if clause.param("as").is_none() && negotiation::accept(Some(clause.media), Asked::Document).is_ok() {
+            return false;
         }
     }
-    // Old clients ask for the beta form with a plain one behind it; alone, it is not to be had.
-    negotiation::accept(Some("application/json;as=None"), ReplyKind::Single).map(|_| false)
+    false
 }
 
 /// The versions of a group in order of preference, and the kinds of each.
@@ -394,11 +391,14 @@ mod tests {
     #[test]
     fn the_aggregated_form_is_given_to_those_who_ask_for_it() {
         let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-        for (header, expect) in [(AGGREGATED, Some(true)), ("application/json", Some(false)), (beta, Some(false))] {
-            assert_eq!(wants_aggregated(Some(header)).ok(), expect, "{header}");
-        }
         let unknown = "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList";
-        assert_eq!(wants_aggregated(Some(unknown)).expect_err("unknown version").code, 406);
-        assert_eq!(wants_aggregated(Some(&format!("{AGGREGATED},application/json"))), Ok(true));
+        let first = format!("{AGGREGATED},application/json");
+        for (header, expect) in
+            [(AGGREGATED, true), ("application/json", false), (beta, false), (unknown, false), (first.as_str(), true)]
+        {
+            assert_eq!(wants_aggregated(Some(header)), expect, "{header}");
+        }
+        let refused = negotiation::accept(Some(unknown), Asked::Document).expect_err("a version that is not served");
+        assert_eq!(refused.code, 406);
     }
 }

@@ -11,11 +11,11 @@ use crate::body::ResponseBody;
 use crate::discovery;
 use crate::endpoints::render::encoded;
 use crate::health;
-use crate::negotiation::{self, Accept};
+use crate::negotiation::{self, Accept, Asked};
 use crate::openapi;
 use crate::query::Query;
 use crate::server::Context;
-use crate::service::{plain_not_found, response, status_response, text};
+use crate::service::{errors_accept, plain_not_found, response, status_response, text};
 use crate::status::ApiError;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -40,7 +40,7 @@ pub(crate) async fn answer(cx: &Context, parts: &Parts, query: &Query) -> Respon
     match document(cx, parts, &segments) {
         Ok(Some(response)) => response,
         Ok(None) => plain_not_found(),
-        Err(error) => status_response(&error, Accept::default()),
+        Err(error) => status_response(&error, errors_accept(parts)),
     }
 }
 
@@ -72,7 +72,7 @@ fn document(cx: &Context, parts: &Parts, segments: &[&str]) -> Result<Option<Res
     let refused = !matches!(parts.method, Method::GET | Method::HEAD | Method::PUT);
     let not_put = parts.method == Method::PUT;
     let value = match segments {
-        ["api" | "apis"] if !refused && discovery::wants_aggregated(accept_header)? => {
+        ["api" | "apis"] if !refused && discovery::wants_aggregated(accept_header) => {
             let document = cx.server.discovered().aggregated(&registry, segments == ["api"]);
             return Ok(Some(with_etag(parts, &document)));
         }
@@ -91,7 +91,15 @@ fn document(cx: &Context, parts: &Parts, segments: &[&str]) -> Result<Option<Res
     if refused {
         return Err(ApiError::method_not_allowed());
     }
-    let accept = negotiation::accept(accept_header, negotiation::ReplyKind::Single)?;
+    match segments {
+        ["version"] => negotiation::check_produced(accept_header, &["application/json"])?,
+        ["api"] | ["api", _] => negotiation::check_produced(accept_header, negotiation::ONE_BODY)?,
+        ["apis", group, _] if registry.has_builtin_group(group) => {
+            negotiation::check_produced(accept_header, negotiation::ONE_BODY)?;
+        }
+        _ => {}
+    }
+    let accept = negotiation::accept(accept_header, Asked::Document)?;
     Ok(Some(response(200, accept.media.content_type(), encoded(&value, accept))))
 }
 

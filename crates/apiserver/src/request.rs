@@ -92,8 +92,8 @@ impl RequestInfo {
         };
         let segment = |index: usize| rest.get(index).map(|text| (*text).to_owned());
         self.resource = segment(0).unwrap_or_default();
-        self.names_object = rest.len() > 1;
         self.name = segment(1).unwrap_or_default();
+        self.names_object = !self.name.is_empty();
         self.subresource = segment(2).unwrap_or_default();
         // An empty segment (`//`) names nothing, and there are no namespaces in namespaces.
         let nested = rest.len() < segments.len() && self.resource == "namespaces";

@@ -28,7 +28,7 @@ use crate::body::ResponseBody;
 use crate::endpoints::render::{Rendered, encoded};
 use crate::endpoints::{self, Call};
 use crate::listener::Visit;
-use crate::negotiation::{self, Accept, Media, ReplyKind};
+use crate::negotiation::{self, Accept, Asked, Media};
 use crate::nonresource;
 use crate::query::Query;
 use crate::request::RequestInfo;
@@ -168,7 +168,7 @@ where
             }
             user
         }
-        Err(error) => return status_response(&error, Accept::default()),
+        Err(error) => return status_response(&error, errors_accept(parts)),
     };
     let mut cx = Context::new(server.clone(), tenant, user, info);
     let user_agent = text(&parts.headers, &header::USER_AGENT).unwrap_or_default();
@@ -237,16 +237,7 @@ where
     if row.kind.custom && misplaced {
         return Err(Failed::Plain);
     }
-    // HEAD is no verb of the API, and methods that nobody knows are none either.
-    if matches!(parts.method.as_str(), "HEAD" | "OPTIONS") || info.verb.is_empty() {
-        return Err(ApiError::method_not_allowed().into());
-    }
-    let reply_kind = match info.verb {
-        "watch" => ReplyKind::Stream,
-        "list" => ReplyKind::Watchable,
-        _ => ReplyKind::Single,
-    };
-    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), reply_kind)?;
+    let accept = endpoints::negotiate(cx, &row, parts)?;
     let accept = Accept { pretty: accept.pretty || query.flag("pretty"), ..accept };
     let patience = parts.extensions.get::<Arc<Visit>>().map_or(BODY_TIMEOUT, |visit| visit.body_timeout());
     let body = read_body(body, patience).await?;
@@ -298,8 +289,8 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a 
 }
 
 /// Errors come as YAML to those who asked for YAML, else as JSON.
-fn errors_accept(parts: &Parts) -> Accept {
-    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), ReplyKind::Single);
+pub(crate) fn errors_accept(parts: &Parts) -> Accept {
+    let accept = negotiation::accept(text(&parts.headers, &header::ACCEPT), Asked::Document);
     let media = accept.map_or(Media::Json, |accept| accept.media);
     Accept { media, ..Accept::default() }
 }
@@ -375,6 +366,12 @@ fn finish(server: &ApiServer, parts: &Parts, response: Response<ResponseBody>) -
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         body = body.gzip();
+    }
+    if parts.method == Method::HEAD {
+        if let Some(length) = body.len() {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        body = ResponseBody::empty();
     }
     Response::from_parts(head, body)
 }

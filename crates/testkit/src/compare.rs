@@ -348,7 +348,8 @@ fn is_recent(text: &str) -> bool {
 fn is_decoder_text(body: &Value) -> bool {
     static TEXTS: LazyLock<Regex> = LazyLock::new(|| {
         regex(concat!(
-            r#"cannot unmarshal|unknown conversion|no kind "|is registered for version|JSON input"#,
+            r#"cannot unmarshal|unknown conversion|no kind "|no kind is registered for the type"#,
+            r#"|is registered for version|JSON input"#,
             r#"|invalid character '|patch: Invalid value: "[{m]|unrecognized type|cannot restore"#,
             r"|error converting YAML|strconv\.|yaml: |error decoding|unable to decode|json patch",
             r"|illegal base64 data|parsing time "

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::client::Reply;
 use crate::compare::Difference;
-use crate::sequence::Step;
+use crate::sequence::{Step, StepKind};
 
 /// The version of an object. Where it differs, one of the servers wrote and the other did not.
 pub(crate) const VERSION: &str = "$.metadata.resourceVersion";
@@ -160,6 +160,58 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "the history of a custom kind is older than the moment at which a cache of it was made",
+        is_it: |case| {
+            let too_old = |difference: &Difference| {
+                difference.path.starts_with("events[0]") && difference.theirs.contains("too old resource version")
+            };
+            case.step.path.starts_with("/apis/${g}/") && case.differences.iter().any(too_old)
+        },
+    },
+    Row {
+        why: "a patch that takes the apiVersion away does not take all else with it",
+        is_it: |case| {
+            // Without it kube-apiserver reads the object as one of its internal form, which has other names.
+            const LOST: &str = "unknown field \\\"metadata\\\"";
+            let warns = case.theirs.header("warning").iter().any(|warning| warning.contains(LOST));
+            let nameless = case.their_message().ends_with("was undeterminable: name must be provided");
+            let cause = case.their_message().contains("unknown field \"metadata\"");
+            case.step.method == "PATCH" && (warns || cause || (nameless && case.step.mentions("apiVersion")))
+        },
+    },
+    Row {
+        why: "an empty namespace goes at once, which takes Kubernetes' controller a moment",
+        is_it: |case| {
+            let is_going = |difference: &Difference| {
+                [&difference.path, &difference.theirs, &difference.ours]
+                    .iter()
+                    .any(|text| text.contains("deletionTimestamp"))
+            };
+            match case.step.kind {
+                // Its events come among those of others, earlier or later.
+                StepKind::Watch => case.step.path == "/api/v1/namespaces" && case.differences.iter().any(is_going),
+                _ => case.step.path.starts_with("/api/v1/namespaces") && is_gone_sooner(case),
+            }
+        },
+    },
+    Row {
+        why: "a whole number may be a multiple of one that is not whole",
+        is_it: |case| case.theirs.status == 422 && case.their_message().contains("factor MultipleOf declared for"),
+    },
+    Row {
+        why: "a number with a point may be the number of a scale",
+        is_it: |case| {
+            const POINT: &str = "accessor error: ";
+            case.theirs.status == 422
+                && case.their_message().contains(POINT)
+                && case.their_message().contains(" is of the type float64, expected int64")
+                && case.differences.iter().all(|difference| {
+                    case.ours.status < 300
+                        || ["$.message", "$.details.causes"].iter().any(|path| difference.path.starts_with(path))
+                })
+        },
+    },
+    Row {
         why: "a cause is repeated twice at most",
         is_it: |case| case.statuses() == (422, 422) && case.only_below("$.details.causes") && same_causes(case),
     },
@@ -179,6 +231,30 @@ fn has_two_orders(reply: &Reply) -> bool {
     let keys: Vec<&str> = KEYS.captures_iter(&text).filter_map(|found| Some(found.get(1)?.as_str())).collect();
     let number = |text: &str| text.parse::<u64>().unwrap_or_default();
     keys.iter().any(|left| keys.iter().any(|right| (left < right) != (number(left) < number(right)) && left != right))
+}
+
+/// Whether ours lacks nothing but namespaces that theirs is about to delete.
+fn is_gone_sooner(case: &Case<'_>) -> bool {
+    let body = |reply: &Reply| reply.json().unwrap_or_default();
+    let is_going = |object: &Value| object.at(&["metadata", "deletionTimestamp"]).is_some();
+    let staying = |reply: &Reply| -> Vec<String> {
+        let body = body(reply);
+        let items = body.get("items").and_then(Value::as_array).unwrap_or_default();
+        let staying = items.iter().filter(|item| !is_going(item));
+        staying.filter_map(|item| item.at(&["metadata", "name"])).map(Value::to_string).collect()
+    };
+    match case.statuses() {
+        (200, 404) => is_going(&body(case.theirs)),
+        (409, 404) => case.step.path != "/api/v1/namespaces",
+        (_, 404) => case.their_message().contains("if the object is being deleted"),
+        (409, 201) => case.their_message().starts_with("object is being deleted: "),
+        (200, 200) => {
+            let theirs = body(case.theirs);
+            let items = theirs.get("items").and_then(Value::as_array).unwrap_or_default();
+            items.iter().any(is_going) && case.only_below("$.items") && staying(case.theirs) == staying(case.ours)
+        }
+        _ => false,
+    }
 }
 
 /// Whether both name the same causes, however often.

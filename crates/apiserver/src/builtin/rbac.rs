@@ -165,7 +165,7 @@ impl Strategy for Binding {
             let names = subjects.filter(|subject| cells::text(subject, &["kind"]) == kind).map(|subject| {
                 let name = cells::text(subject, &["name"]);
                 match (kind, cells::text(subject, &["namespace"])) {
-                    ("ServiceAccount", namespace) if !namespace.is_empty() => format!("{namespace}/{name}"),
+                    ("ServiceAccount", namespace) => format!("{namespace}/{name}"),
                     _ => name.to_owned(),
                 }
             });

@@ -106,8 +106,8 @@ fn parse(body: &[u8]) -> Result<(Value, Vec<String>), String> {
 pub(super) async fn apply(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
     let (options, force) = WriteOptions::parse_apply(call.query)?;
+    let key = store::named(call)?;
     let mut config = Configuration::read(call, options.field_validation)?;
-    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
     let mut checked = false;
     for _ in 0..ATTEMPTS {
         let current = store::find(cx, &key).await?;

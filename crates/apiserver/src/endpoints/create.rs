@@ -1,6 +1,7 @@
 //! Create: from a decoded object to a stored one.
 
-use allotment_machinery::json::{Map, Value};
+use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::metadata as rules;
 use allotment_machinery::object::{Encoded, metadata_mut, metadata_str};
 use allotment_store::Expect;
@@ -28,8 +29,9 @@ const GENERATE_ATTEMPTS: usize = 8;
 /// Answers a POST on a collection.
 pub(super) async fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
+    let media = call.body_media()?;
     let options = WriteOptions::parse(call.query, "CreateOptions")?;
-    let mut object = decode::object(cx, row, call.body_media()?, &call.body, options.field_validation)?;
+    let mut object = decode::object(cx, row, media, &call.body, options.field_validation)?;
     check_path_namespace(row, &mut object, &cx.info.namespace)?;
     own(cx, row, &mut object);
     if let Some(connect) = &row.kind.connect {
@@ -125,8 +127,11 @@ pub(super) async fn store_new(cx: &Context, row: &Row, mut object: Map, dry_run:
     }
     let admission = admitted(cx, row, &namespace, &name, dry_run).await?;
     let object = admission.mutate(object, None).await?;
-    if !name.is_empty() || generate_name.is_empty() {
+    if generate_name.is_empty() {
         return attempt(&admission, object, dry_run).await.map_err(Into::into);
+    }
+    if !name.is_empty() {
+        return attempt(&admission, object, dry_run).await.map_err(not_generated);
     }
     for _ in 1..GENERATE_ATTEMPTS {
         match attempt(&admission, with_generated_name(cx, &object, &generate_name), dry_run).await {
@@ -134,7 +139,19 @@ pub(super) async fn store_new(cx: &Context, row: &Row, mut object: Map, dry_run:
             done => return done.map_err(Into::into),
         }
     }
-    attempt(&admission, with_generated_name(cx, &object, &generate_name), dry_run).await.map_err(Into::into)
+    attempt(&admission, with_generated_name(cx, &object, &generate_name), dry_run).await.map_err(not_generated)
+}
+
+/// The name is taken, and the client asked for one that is not, be it that it gave one all the same.
+fn not_generated(taken: Taken) -> ApiError {
+    match taken {
+        Taken::No(error) => error,
+        Taken::Yes(mut error) => {
+            error.message.push_str(", the server was not able to generate a unique name for the object");
+            error.details.get_or_insert_default().retry_after_seconds = 1;
+            error
+        }
+    }
 }
 
 fn with_generated_name(cx: &Context, object: &Map, generate_name: &str) -> Map {
@@ -188,7 +205,7 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     if dry_run {
         return match store::find(cx, &key).await? {
             Some(current) => Err(Taken::Yes(already_exists(row, name, Some(&current.body)))),
-            None => Ok(as_dry_run(encoded, &object)),
+            None => Ok(unstored(&object, encoded)?),
         };
     }
     match store::put(cx, key, Expect::Absent, encoded).await {
@@ -203,29 +220,33 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     }
 }
 
-/// What a dry run shows of a new object: the version that it names, if it names one, since none is given.
-fn as_dry_run(encoded: Encoded, object: &Map) -> Bytes {
-    match metadata_str(object, "resourceVersion").and_then(|version| version.parse().ok()) {
-        Some(version) => Bytes::from(encoded.at_revision(version)),
-        None => Bytes::from(encoded.bytes),
+/// What a dry run answers with: the object as it would be stored, with the version that the client gave it.
+fn unstored(object: &Map, encoded: Encoded) -> Result<Bytes, ApiError> {
+    let Some(version) = metadata_str(object, "resourceVersion").filter(|version| !version.is_empty()) else {
+        return Ok(Bytes::from(encoded.bytes));
+    };
+    let Ok(Value::Object(mut object)) = json::parse(&encoded.bytes) else {
+        return Err(ApiError::internal("an object that was just written cannot be read"));
+    };
+    if let Some(metadata) = metadata_mut(&mut object) {
+        metadata.insert("resourceVersion", version);
     }
+    Ok(Bytes::from(Value::Object(object).to_vec()))
 }
 
 fn already_exists(row: &Row, name: &str, current: Option<&[u8]>) -> ApiError {
     let mut error = ApiError::already_exists(about(row, name));
-    let current = current.and_then(|body| allotment_machinery::json::parse(body).ok());
+    let current = current.and_then(|body| json::parse(body).ok());
     if current.is_some_and(|object| object.at(&["metadata", "deletionTimestamp"]).is_some()) {
         error.message = format!("object is being deleted: {}", error.message);
     }
     error
 }
 
-/// Sets what the server alone sets (`rest.BeforeCreate`).
+/// Sets what the server alone sets (`rest.FillObjectMetaSystemFields`).
 fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
     let Some(metadata) = metadata_mut(object) else { return Err(ApiError::bad_request("metadata is no object")) };
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(field);
-    }
+    metadata.remove("selfLink");
     metadata.insert("uid", cx.server.entropy().uid());
     metadata.insert("creationTimestamp", format_time(cx.server.clock().now()));
     if row.kind.strategy.counts_generation() {
@@ -234,18 +255,28 @@ fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), Ap
     Ok(())
 }
 
-/// A new object has no version yet. Kubernetes' storage finds it, after everything else, and a dry run does
-/// not come that far.
+/// Custom kinds find only here that an object is of another one.
+pub(super) fn check_kind(row: &Row, object: &Map) -> Result<(), ApiError> {
+    let given = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if given == row.kind.kind {
+        return Ok(());
+    }
+    let error = FieldError::invalid(&Path::new("kind"), given, format!("must be {}", row.kind.kind));
+    Err(ApiError::invalid(&row.kind.group, given, metadata_str(object, "name").unwrap_or_default(), &[error]))
+}
+
+/// A new object has no version yet; what is no version at all is none either. Kubernetes' storage finds it,
+/// after everything else, and a dry run does not come that far.
 fn check_no_version(object: &Map) -> Result<(), ApiError> {
     let given = metadata_str(object, "resourceVersion").unwrap_or_default();
     match given.parse::<u64>() {
-        // What is no version at all names none.
         Ok(0) | Err(_) => Ok(()),
         Ok(_) => Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created")),
     }
 }
 
 fn validate(row: &Row, object: &Map) -> Result<(), ApiError> {
+    check_kind(row, object)?;
     let empty = Map::new();
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let mut errors = row.version().schema.validate(None, object);

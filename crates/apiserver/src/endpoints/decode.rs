@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::object::metadata_str;
 use allotment_machinery::yaml;
@@ -107,7 +106,7 @@ pub(super) fn shape(row: &Row, object: &mut Map, duplicates: Vec<String>) -> Res
     unknown.extend(row.version().schema.decode(object)?.unknown);
     row.version().schema.default(object);
     row.kind.strategy.default(object);
-    Ok(complaints(duplicates, &unknown))
+    Ok(complaints(row.kind.custom, duplicates, &unknown))
 }
 
 /// Brings an object of a custom kind that something was applied to into shape. Nulls stay where they are:
@@ -134,9 +133,12 @@ fn sort_as_they_stand(body: &[u8], complaints: &mut [String]) {
 }
 
 /// Each complaint once, duplicates first.
-fn complaints(duplicates: Vec<String>, unknown: &[String]) -> Vec<String> {
-    // A field that is not known has no duplicates either.
-    let mut seen: BTreeSet<String> = unknown.iter().map(|path| format!("duplicate field {path:?}")).collect();
+fn complaints(custom: bool, duplicates: Vec<String>, unknown: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    if !custom {
+        // What types do not know is not looked into: it has no duplicates either.
+        seen.extend(unknown.iter().map(|path| format!("duplicate field {path:?}")));
+    }
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     let mut complaints = Vec::new();
     for complaint in duplicates.into_iter().chain(unknown) {
@@ -166,12 +168,9 @@ fn check_type(row: &Row, object: &mut Map) -> Result<(String, String), ApiError>
     let (api_version, kind) = (row.api_version(), row.kind.kind.clone());
     let (given_version, given_kind) = (text(object, "apiVersion"), text(object, "kind"));
     let short = |api_version: &str| api_version.rsplit('/').next().unwrap_or_default().to_owned();
-    if row.kind.custom && !given_kind.is_empty() && given_kind != kind && short(&given_version) == row.version().name {
-        let name = metadata_str(object, "name").unwrap_or_default();
-        let error = FieldError::invalid(&Path::new("kind"), &given_kind, format!("must be {kind}"));
-        return Err(ApiError::invalid(&row.kind.group, &given_kind, name, &[error]));
-    }
-    if !given_kind.is_empty() && given_kind != kind {
+    // An object of another custom kind is refused when it is validated.
+    let other_custom = row.kind.custom && short(&given_version) == row.version().name;
+    if !given_kind.is_empty() && given_kind != kind && !other_custom {
         let message = format!(
             "{given_kind} in version {:?} cannot be handled as a {kind}: it is another kind than the path names",
             short(&given_version)
@@ -191,7 +190,9 @@ fn check_type(row: &Row, object: &mut Map) -> Result<(String, String), ApiError>
     }
     let version = short(&api_version);
     object.insert("apiVersion", api_version);
-    object.insert("kind", kind.as_str());
+    if given_kind.is_empty() {
+        object.insert("kind", kind.as_str());
+    }
     Ok((kind, version))
 }
 
@@ -240,7 +241,7 @@ pub(super) fn connected(
         Some(message) => builtin::decode_whole(message, &mut object).map_err(|error| cannot(&error.message))?.unknown,
         None => Vec::new(),
     };
-    let complaints = complaints(duplicates, &unknown);
+    let complaints = complaints(false, duplicates, &unknown);
     match validation {
         FieldValidation::Strict if !complaints.is_empty() => {
             return Err(cannot(&format!("strict decoding error: {}", complaints.join(", "))));
@@ -296,11 +297,16 @@ mod tests {
         let texts = |complaints: Vec<String>| complaints.join(", ");
         let paths = |list: &[&str]| -> Vec<String> { list.iter().map(|path| (*path).to_owned()).collect() };
         assert_eq!(
-            texts(complaints(paths(&["duplicate field \"a\"", "duplicate field \"b\""]), &paths(&["b", "c"]))),
+            texts(complaints(false, paths(&["duplicate field \"a\"", "duplicate field \"b\""]), &paths(&["b", "c"]))),
             "duplicate field \"a\", unknown field \"b\", unknown field \"c\""
+        );
+        assert_eq!(
+            texts(complaints(true, paths(&["duplicate field \"b\""]), &paths(&["b"]))),
+            "duplicate field \"b\", unknown field \"b\"",
+            "custom resources are read whole before what is unknown is found"
         );
         let many: Vec<String> = (0..300_000).map(|index| format!("f{index}")).collect();
         let duplicates = many.iter().map(|path| format!("duplicate field {path:?}")).collect();
-        assert_eq!(complaints(duplicates, &many).len(), MAX_COMPLAINTS);
+        assert_eq!(complaints(false, duplicates, &many).len(), MAX_COMPLAINTS);
     }
 }

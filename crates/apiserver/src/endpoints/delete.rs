@@ -26,7 +26,7 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
     let options = options(call)?;
     warn_of_orphans(call, &options);
-    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
+    let key = store::named(call)?;
     let current = store::get(cx, row, &key).await?;
     let deleted = delete_object(cx, row, current, &options).await?;
     Ok(match deleted {
@@ -42,10 +42,10 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<Reply, ApiError> {
 /// Answers a DELETE on a collection: deletes what the selectors select, and shows it as it was.
 pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, ApiError> {
     let Call { cx, row, .. } = call;
+    let list_options = ListOptions::parse(call.query)?;
+    let selection = Selection::of(row, &list_options)?;
     let options = options(call)?;
     warn_of_orphans(call, &options);
-    let list_options = ListOptions::parse(call.query, false)?;
-    let selection = Selection::parse(row, &list_options)?;
     let page = list::page(call, &list_options, &selection).await?;
     for entry in &page.entries {
         match delete_object(cx, row, Arc::clone(entry), &options).await {

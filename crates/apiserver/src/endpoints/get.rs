@@ -12,7 +12,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, ApiError> {
         return Err(ApiError::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
     }
     check_revision(call).await?;
-    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
+    let key = store::named(call)?;
     let entry = store::get(cx, row, &key).await?;
     Ok(Reply::Object { code: 200, body: entry.body.clone() })
 }

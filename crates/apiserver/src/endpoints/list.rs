@@ -20,8 +20,8 @@ const CHUNK: usize = 1000;
 
 /// Answers a GET on a collection.
 pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
-    let options = ListOptions::parse(call.query, false)?;
-    let selection = Selection::parse(call.row, &options)?;
+    let options = ListOptions::parse(call.query)?;
+    let selection = Selection::of(call.row, &options)?;
     page(call, &options, &selection).await.map(Reply::List)
 }
 
@@ -43,16 +43,22 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Reads the selectors; fields that the kind cannot be selected by are refused.
-    pub(super) fn parse(row: &Row, options: &ListOptions) -> Result<Self, ApiError> {
-        let labels: LabelSelector =
-            options.label_selector.parse().map_err(|error| ApiError::bad_request(format!("{error}")))?;
-        let fields: FieldSelector =
-            options.field_selector.parse().map_err(|error| ApiError::bad_request(format!("{error}")))?;
-        for term in fields.terms() {
+    /// What the options select; fields that the kind cannot be selected by are refused.
+    pub(super) fn of(row: &Row, options: &ListOptions) -> Result<Self, ApiError> {
+        for term in options.fields.terms() {
             check_field(row, &term.field)?;
         }
-        Ok(Selection { labels, fields })
+        Ok(Selection { labels: options.labels.clone(), fields: options.fields.clone() })
+    }
+
+    /// The same of the one object that a path names.
+    pub(super) fn of_name(mut self, name: &str) -> Result<Self, ApiError> {
+        if self.fields.is_everything() {
+            self.fields = FieldSelector::of_name(name);
+        } else if self.only_name() != Some(name) {
+            return Err(ApiError::bad_request("fieldSelector metadata.name doesn't match requested name"));
+        }
+        Ok(self)
     }
 
     /// Whether everything is selected.

@@ -68,7 +68,12 @@ pub(super) fn decode(object: &mut Map, unknown: &mut Vec<String>) -> Result<(), 
         }
     }
     // That nobody is to own anything any more is said by an empty list.
-    metadata.retain(|name, value| !is_empty(value) || name == "managedFields" && value.as_array().is_some());
+    metadata.retain(|name, value| match name {
+        "managedFields" => !value.is_null(),
+        // Zero is not the same as nothing here.
+        "deletionGracePeriodSeconds" => !value.is_null(),
+        _ => !is_empty(value),
+    });
     Ok(())
 }
 
@@ -95,7 +100,6 @@ fn decode_member(name: &str, kind: Type, value: &mut Value, unknown: &mut Vec<St
         }
         (Type::Text, _) => Err(wrong("string")),
         (Type::Integer, Value::Number(number)) if number.as_i64().is_some() => Ok(()),
-        // Zero of `deletionGracePeriodSeconds` is a value, but never a client's to set.
         (Type::Integer, _) => Err(wrong("int64")),
         (Type::Time, Value::String(text)) => decode_time(text),
         (Type::Time, _) => Err(wrong("v1.Time")),

@@ -1,8 +1,11 @@
 //! The options of requests, as `meta.k8s.io` defines them: read from the query, for deletes also from
 //! the body, and validated (`k8s.io/apimachinery/pkg/apis/meta/v1/validation`).
 
-use allotment_machinery::field::{FieldError, Path, ShownValue};
+use std::num::{IntErrorKind, ParseIntError};
+
+use allotment_machinery::field::{FieldError, Path, ShownValue, go_quote};
 use allotment_machinery::json::Value;
+use allotment_machinery::selector::{FieldSelector, FieldSelectorError, LabelSelector, SelectorParseError};
 
 use crate::query::Query;
 use crate::status::ApiError;
@@ -106,9 +109,14 @@ fn refuse(kind: &'static str, errors: &[FieldError]) -> Result<(), ApiError> {
 
 /// A whole number in an option.
 fn integer(query: &Query, name: &str) -> Result<Option<i64>, ApiError> {
-    let Some(text) = query.get(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let parsed = text.parse();
-    parsed.map(Some).map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")))
+    let Some(text) = query.get(name) else { return Ok(None) };
+    text.parse().map(Some).map_err(|error: ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        ApiError::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
+    })
 }
 
 /// Which revision a list may show.
@@ -119,10 +127,10 @@ pub(crate) enum RevisionMatch {
 }
 
 /// `ListOptions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListOptions {
-    pub(crate) label_selector: String,
-    pub(crate) field_selector: String,
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
     pub(crate) limit: usize,
     pub(crate) continue_token: String,
     pub(crate) resource_version: String,
@@ -133,38 +141,47 @@ pub(crate) struct ListOptions {
 }
 
 impl ListOptions {
-    /// Reads the options of a list or a watch.
-    pub(crate) fn parse(query: &Query, watch: bool) -> Result<Self, ApiError> {
-        let limit = integer(query, "limit")?.unwrap_or_default();
+    /// Reads the options of a list or a watch. What cannot be read is told of before what does not go together.
+    pub(crate) fn parse(query: &Query) -> Result<Self, ApiError> {
         let timeout = integer(query, "timeoutSeconds")?;
-        let options = ListOptions {
-            label_selector: query.text("labelSelector").to_owned(),
-            field_selector: query.text("fieldSelector").to_owned(),
+        let limit = integer(query, "limit")?.unwrap_or_default();
+        let labels = query.text("labelSelector").parse();
+        let labels = labels.map_err(|error: SelectorParseError| ApiError::bad_request(error.to_string()))?;
+        let fields = query.text("fieldSelector").parse();
+        let fields = fields.map_err(|error: FieldSelectorError| ApiError::bad_request(error.to_string()))?;
+        let mut options = ListOptions {
+            labels,
+            fields,
             // A negative limit is none.
             limit: usize::try_from(limit).unwrap_or_default(),
             continue_token: query.text("continue").to_owned(),
             resource_version: query.text("resourceVersion").to_owned(),
-            resource_version_match: match query.text("resourceVersionMatch") {
-                "NotOlderThan" => Some(RevisionMatch::NotOlderThan),
-                "Exact" => Some(RevisionMatch::Exact),
-                _ => None,
-            },
+            resource_version_match: None,
             timeout_seconds: timeout.and_then(|seconds| u64::try_from(seconds).ok()),
             bookmarks: query.flag("allowWatchBookmarks"),
             send_initial_events: query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
         };
-        let errors = options.check(query.text("resourceVersionMatch"), watch);
+        let watch = query.flag("watch");
+        let mut version_match = query.text("resourceVersionMatch");
+        // A watch of the newest state, or of any, has always begun with what there is.
+        let from_now = matches!(options.resource_version.as_str(), "" | "0");
+        if watch && from_now && options.send_initial_events.is_none() && version_match.is_empty() {
+            (options.send_initial_events, version_match) = (Some(true), "NotOlderThan");
+        }
+        options.resource_version_match = match version_match {
+            "NotOlderThan" => Some(RevisionMatch::NotOlderThan),
+            "Exact" => Some(RevisionMatch::Exact),
+            _ => None,
+        };
+        let errors = if watch { options.check_watch(version_match) } else { options.check(version_match) };
         refuse("ListOptions", &errors)?;
         Ok(options)
     }
 
     /// `ValidateListOptions`: which options go together.
-    fn check(&self, version_match: &str, watch: bool) -> Vec<FieldError> {
+    fn check(&self, version_match: &str) -> Vec<FieldError> {
         let at_match = Path::new("resourceVersionMatch");
         let forbidden = |detail: &str| FieldError::forbidden(&at_match, detail);
-        if watch {
-            return self.check_watch(version_match);
-        }
         let mut errors = Vec::new();
         if !version_match.is_empty() {
             if self.resource_version.is_empty() {
@@ -190,18 +207,22 @@ impl ListOptions {
 
     fn check_watch(&self, version_match: &str) -> Vec<FieldError> {
         let at = Path::new("resourceVersionMatch");
+        let forbidden = |detail: &str| FieldError::forbidden(&at, detail);
         let mut errors = Vec::new();
-        let mut forbid = |detail: &str| errors.push(FieldError::forbidden(&at, detail));
-        match (self.send_initial_events, version_match) {
-            (Some(_), "NotOlderThan") | (None, "") => {}
-            (Some(_), _) => forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
-            (None, _) => forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+        if self.send_initial_events.is_some() && version_match != "NotOlderThan" {
+            errors.push(forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        }
+        if version_match.is_empty() {
+            return errors;
+        }
+        if self.send_initial_events.is_none() {
+            errors.push(forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+        }
+        if version_match != "NotOlderThan" {
+            errors.push(FieldError::not_supported(&at, version_match, &["NotOlderThan"]));
         }
         if !self.continue_token.is_empty() {
-            forbid("resourceVersionMatch is forbidden when continue is provided");
-        }
-        if !matches!(version_match, "" | "NotOlderThan") {
-            errors.push(FieldError::not_supported(&at, version_match, &["NotOlderThan"]));
+            errors.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
         }
         errors
     }
@@ -314,8 +335,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_list(query: &str, watch: bool, expect: Option<&str>) {
-        let error = ListOptions::parse(&Query::parse(query), watch).err();
+    fn check_list(query: &str, expect: Option<&str>) {
+        let error = ListOptions::parse(&Query::parse(query)).err();
         let message = error.map(|error| error.message);
         let got = message.as_deref().map(|text| text.trim_start_matches("ListOptions.meta.k8s.io \"\" is invalid: "));
         assert_eq!(got, expect, "{query}");
@@ -323,27 +344,36 @@ mod tests {
 
     #[test]
     fn list_options_that_do_not_go_together_are_refused() {
-        check_list("limit=5&resourceVersion=0", false, None);
-        check_list("limit=-1", false, None);
-        check_list("limit=x", false, Some("strconv.ParseInt: parsing \"x\": invalid syntax"));
+        const CONTINUED: &str =
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided";
+        const SENT: &str = "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list";
+        check_list("limit=5&resourceVersion=0", None);
+        check_list("limit=-1", None);
         check_list(
             "resourceVersion=0&resourceVersionMatch=Exact",
-            false,
             Some(
                 "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             ),
         );
-        check_list(
-            "sendInitialEvents=true",
-            false,
-            Some("sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
-        );
-        check_list("sendInitialEvents=true&resourceVersionMatch=NotOlderThan", true, None);
-        check_list(
-            "continue=x",
-            true,
-            Some("resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"),
-        );
+        check_list("sendInitialEvents=true", Some(SENT));
+        check_list("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", None);
+        check_list("watch=1&continue=x", Some(CONTINUED));
+        check_list("watch=1&continue=x&resourceVersion=5", None);
+        check_list("watch=0&sendInitialEvents=true", Some(SENT));
+    }
+
+    #[test]
+    fn options_that_cannot_be_read_are_told_of_first() {
+        for (query, why) in [
+            ("limit=x", "strconv.ParseInt: parsing \"x\": invalid syntax"),
+            ("limit=", "strconv.ParseInt: parsing \"\": invalid syntax"),
+            ("limit=x&timeoutSeconds=99999999999999999999", "parsing \"99999999999999999999\": value out of range"),
+            ("labelSelector=a%3D%3D%3Db", "unable to parse requirement"),
+            ("fieldSelector=nope", "invalid selector"),
+        ] {
+            let error = ListOptions::parse(&Query::parse(&format!("{query}&sendInitialEvents=true"))).expect_err(query);
+            assert!(error.code == 400 && error.message.contains(why), "{query}: {}", error.message);
+        }
     }
 
     #[test]

@@ -3,13 +3,11 @@
 //! What owning means is left to [`allotment_machinery::apply`]; here it is brought together with the kinds
 //! and their versions. Reads pay nothing for it, and a write reads and writes the entries once.
 
-use std::sync::{Arc, OnceLock};
-
 use allotment_machinery::apply::{FieldSet, Managers, TypeRef, Versions, Writer, set_managers};
 use allotment_machinery::json::{Map, Value};
 
 use super::metadata::format_time;
-use crate::registry::{Kind, Registry, Row};
+use crate::registry::{Row, Version};
 use crate::server::Context;
 
 /// The longest name of a manager, in bytes; what a client calls itself is cut there.
@@ -39,54 +37,40 @@ fn is_printable(character: char) -> bool {
 
 /// The versions of a row's kind, as one endpoint of it sees them.
 pub(super) struct KindVersions<'a> {
-    cx: &'a Context,
     row: &'a Row,
     /// What the endpoint resets, by version.
     reset: Vec<(String, FieldSet)>,
-    registry: OnceLock<Arc<Registry>>,
 }
 
 impl<'a> KindVersions<'a> {
     pub(super) fn new(cx: &'a Context, row: &'a Row) -> Self {
-        KindVersions { cx, row, reset: reset_fields(row, &cx.info.subresource), registry: OnceLock::new() }
+        KindVersions { row, reset: reset_fields(row, &cx.info.subresource) }
     }
 
-    /// The kind that has a version, and where: this one, or one of another group that shows the same
-    /// objects, as there are two for events.
-    fn find(&self, api_version: &str) -> Option<(&Kind, usize)> {
+    /// A version of the kind. What was written through the other of two groups that show the same
+    /// objects, as there are for events, is not known by that name, and so comes to be owned by nobody.
+    fn find(&self, api_version: &str) -> Option<&Version> {
         let (group, name) = api_version.split_once('/').unwrap_or(("", api_version));
-        let own = &self.row.kind;
-        let kind: &Kind = if own.group == group {
-            own
-        } else if own.custom {
-            return None;
-        } else {
-            let registry = self.registry.get_or_init(|| self.cx.tenant.registry());
-            registry.kind(group, &own.plural).filter(|other| other.resource() == own.resource())?
-        };
-        kind.versions.iter().position(|version| version.name == name).map(|index| (kind, index))
+        let kind = &self.row.kind;
+        kind.versions.iter().find(|version| kind.group == group && version.name == name)
     }
 }
 
 impl Versions for KindVersions<'_> {
     fn type_of(&self, api_version: &str) -> Option<TypeRef<'_>> {
-        let (kind, index) = self.find(api_version)?;
-        kind.versions[index].schema.type_ref()
+        self.find(api_version)?.schema.type_ref()
     }
 
     fn convert(&self, object: &Map, from: &str, to: &str) -> Result<Map, String> {
-        let (Some((old, _)), Some((new, index))) = (self.find(from), self.find(to)) else {
+        let (Some(_), Some(new)) = (self.find(from), self.find(to)) else {
             return Err(format!("objects of {from} are not to be had as {to}"));
         };
+        let kind = &self.row.kind;
         let mut object = object.clone();
-        if old.group != new.group {
-            old.strategy.to_stored(&mut object);
-            new.strategy.to_shown(&mut object);
-        }
         object.insert("apiVersion", to);
-        object.insert("kind", new.kind.as_str());
-        if !new.custom {
-            let decoded = new.versions[index].schema.decode(&mut object);
+        object.insert("kind", kind.kind.as_str());
+        if !kind.custom {
+            let decoded = new.schema.decode(&mut object);
             decoded.map_err(|error| error.message)?;
         }
         Ok(object)

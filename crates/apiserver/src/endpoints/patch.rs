@@ -10,7 +10,7 @@ use super::options::{FieldValidation, WriteOptions};
 use super::store::{self, about};
 use super::update::{ATTEMPTS, MODIFIED, Raced, Revision, replace, unshown};
 use super::{Call, Reply, apply, create, decode, metadata};
-use crate::negotiation::{media_type, unsupported_media};
+use crate::negotiation::unsupported_media;
 use crate::registry::Row;
 use crate::status::ApiError;
 
@@ -21,6 +21,8 @@ const APPLY_YAML: &str = "application/apply-patch+yaml";
 
 /// What custom resources take.
 const CUSTOM: [&str; 3] = [JSON_PATCH, MERGE_PATCH, APPLY_YAML];
+/// What built-in kinds take.
+const BUILT_IN: [&str; 4] = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_YAML];
 
 /// A kind of patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Reply, ApiError> {
         return apply::apply(call).await;
     }
     let options = WriteOptions::parse_patch(call.query)?;
-    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
+    let key = store::named(call)?;
     for _ in 0..ATTEMPTS {
         let current = store::get(cx, row, &key).await?;
         let old = store::object_of(row, &current.body)?;
@@ -53,14 +55,28 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Reply, ApiError> {
     Err(ApiError::conflict(about(row, &key.name), MODIFIED))
 }
 
+/// The media type of a patch: unlike other bodies', it has to be written as it is.
+fn patch_media(header: Option<&str>) -> &str {
+    header.unwrap_or_default().split(';').next().unwrap_or_default()
+}
+
+/// Whether it is a patch that built-in kinds take.
+pub(super) fn is_patch_of_built_in(header: Option<&str>) -> bool {
+    BUILT_IN.contains(&patch_media(header))
+}
+
+/// Refuses what is no patch that custom resources take.
+pub(super) fn check_patch_of_custom(header: Option<&str>) -> Result<(), ApiError> {
+    if CUSTOM.contains(&patch_media(header)) { Ok(()) } else { Err(unsupported_media(&CUSTOM.join(", "))) }
+}
+
 fn patch_type(call: &Call<'_>) -> Result<PatchType, ApiError> {
-    match media_type(call.content_type).as_str() {
+    match patch_media(call.content_type) {
         JSON_PATCH => Ok(PatchType::Json),
         MERGE_PATCH => Ok(PatchType::Merge),
-        STRATEGIC_PATCH if !call.row.kind.custom => Ok(PatchType::Strategic),
-        STRATEGIC_PATCH => Err(unsupported_media(&CUSTOM.join(", "))),
+        STRATEGIC_PATCH => Ok(PatchType::Strategic),
         APPLY_YAML => Ok(PatchType::Apply),
-        _ => Err(ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_details()),
+        _ => Err(unsupported_media(&BUILT_IN.join(", "))),
     }
 }
 
@@ -76,14 +92,17 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
     let patched = match patch_type {
         PatchType::Json => apply_json(parsed.value, old, &mut complaints)?,
         PatchType::Merge | PatchType::Strategic | PatchType::Apply => {
-            if parsed.value.is_null() {
-                return Err(ApiError::bad_request("Invalid JSON Patch"));
-            }
-            let Value::Object(patch) = parsed.value else {
-                return Err(decoding(&format_args!(
-                    "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                    parsed.value.type_name()
-                )));
+            let patch = match parsed.value {
+                Value::Object(patch) => patch,
+                // A strategic merge patch of nothing changes nothing.
+                Value::Null if patch_type == PatchType::Strategic => Map::new(),
+                Value::Null => return Err(ApiError::bad_request("Invalid JSON Patch")),
+                other => {
+                    let found = other.type_name();
+                    return Err(decoding(&format_args!(
+                        "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+                    )));
+                }
             };
             if patch_type == PatchType::Strategic {
                 Value::Object(apply_strategic(row, &old, &patch)?)
@@ -95,7 +114,7 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
     let Value::Object(mut object) = patched else {
         return Err(invalid_result("the result of the patch is no object"));
     };
-    check_unmoved(row, &mut object)?;
+    check_unmoved(row, patch_type, &mut object)?;
     let complaints = decode::shape(row, &mut object, complaints).map_err(|error| invalid_result(&error.message))?;
     match validation {
         FieldValidation::Ignore => {}
@@ -105,14 +124,21 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
             return Err(invalid_result(&format!("strict decoding error: {}", complaints.join(", "))));
         }
     }
-    metadata::check_name(&object, &call.cx.info.name)?;
     create::check_path_namespace(row, &mut object, &call.cx.info.namespace)?;
+    metadata::check_name(&object, &call.cx.info.name)?;
     Ok(object)
 }
 
 /// A patch cannot make another kind of an object. What it takes away of the type of a built-in object is
 /// filled in again.
-fn check_unmoved(row: &Row, object: &mut Map) -> Result<(), ApiError> {
+fn check_unmoved(row: &Row, patch_type: PatchType, object: &mut Map) -> Result<(), ApiError> {
+    let is_text = |member: &str| matches!(object.get(member), None | Some(Value::Null | Value::String(_)));
+    if patch_type == PatchType::Strategic && is_text("kind") && is_text("apiVersion") {
+        // Its result is read as what the object is, whatever it calls itself.
+        object.insert("kind", row.kind.kind.as_str());
+        object.insert("apiVersion", row.api_version());
+        return Ok(());
+    }
     let text = |member: &str| object.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (given_version, given_kind) = (text("apiVersion"), text("kind"));
     for (member, given, own) in

@@ -14,7 +14,7 @@ use super::list::ListPage;
 use super::watch::{put_whole_frame, value_frame};
 use super::{Call, Reply, store, table};
 use crate::body::ResponseBody;
-use crate::negotiation::{Accept, Form, Media};
+use crate::negotiation::{self, Accept, Form, Media};
 use crate::registry::Row;
 use crate::status::ApiError;
 
@@ -123,7 +123,7 @@ fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
         Form::Partial { list: true } => Err(wrong_form(call, false)),
         Form::Partial { list: false } => Ok(encoded(&partial(&parsed(body)?, accept.meta_version), accept)),
         Form::Table => {
-            let shape = Shape::of(call, false)?;
+            let shape = Shape::of(call)?;
             let object = whole_map(row, body)?;
             let version = metadata_str(&object, "resourceVersion").unwrap_or_default().to_owned();
             let metadata = json!({ "resourceVersion": version });
@@ -160,7 +160,7 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
             Ok(encoded(&list, accept))
         }
         Form::Table => {
-            let shape = Shape::of(call, false)?;
+            let shape = Shape::of(call)?;
             let rows: Result<Vec<Value>, ApiError> =
                 bodies.map(|body| Ok(shape.table_row(row, &whole_map(row, &body?)?))).collect();
             let mut table = table::table(accept.meta_version, metadata, Some(table::columns(row)), rows?);
@@ -254,7 +254,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(call: &Call<'_>, watch: bool) -> Result<Self, ApiError> {
+    fn of(call: &Call<'_>) -> Result<Self, ApiError> {
+        let shape = Shape::whole(call);
         let include = match call.query.text("includeObject") {
             "" | "Metadata" => IncludeObject::Metadata,
             "None" => IncludeObject::None,
@@ -268,11 +269,27 @@ impl Shape {
                 return Err(ApiError::bad_request(message));
             }
         };
-        if watch && matches!(call.accept.form, Form::Partial { list: true }) {
-            return Err(wrong_form(call, false));
-        }
+        Ok(Shape { include, ..shape })
+    }
+
+    fn whole(call: &Call<'_>) -> Self {
         let clock = Arc::clone(call.cx.server.clock());
-        Ok(Shape { accept: call.accept, include, clock, told_columns: false })
+        Shape { accept: call.accept, include: IncludeObject::Metadata, clock, told_columns: false }
+    }
+
+    /// The shape of the events of a watch, which come in a form that can be streamed.
+    pub(super) fn of_watch(call: &Call<'_>) -> Result<Self, ApiError> {
+        let shape = match call.accept.form {
+            Form::Table => Shape::of(call)?,
+            _ => Shape::whole(call),
+        };
+        negotiation::check_streams(call.accept)?;
+        Ok(shape)
+    }
+
+    /// Whether no event can be shown, since none is a list. Such a watch is taken, and ends with the first.
+    pub(super) fn shows_no_events(&self) -> bool {
+        self.accept.form == Form::Partial { list: true }
     }
 
     /// Whether events show objects just as they are stored.
@@ -317,6 +334,11 @@ impl Shape {
             metadata.insert("annotations", json!({"k8s.io/initial-events-end": "true"}));
         }
         let mut object = Map::new();
+        if !row.kind.custom {
+            // It is an object of which nothing else is set: members that are never left out are there. A table
+            // knows of nothing that could not be read.
+            let _ = row.version().schema.decode(&mut object);
+        }
         object.insert("apiVersion", row.api_version());
         object.insert("kind", row.kind.kind.as_str());
         object.insert("metadata", metadata);

@@ -31,7 +31,7 @@ pub(super) async fn scale(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 async fn get(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
-    let key = store::key(call.cx, call.row, &call.object_namespace(), &call.cx.info.name);
+    let key = store::named(call)?;
     let entry = store::get(call.cx, call.row, &key).await?;
     let object = store::object_of(call.row, &entry.body)?;
     check_present(scale, &object)?;
@@ -46,13 +46,21 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
         "patch" => (WriteOptions::parse_patch(call.query)?, false),
         _ => (WriteOptions::parse(call.query, "UpdateOptions")?, false),
     };
-    let config = if applies { Some(configuration(call, options)?) } else { None };
-    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
+    let sent = match cx.info.verb {
+        "update" => Some(wanted(call, parsed(call, call.body_media()?)?)?),
+        _ => None,
+    };
+    let key = store::named(call)?;
+    let change = match sent {
+        Some(wanted) => Change::Update(wanted),
+        None if applies => Change::Apply(configuration(call, options)?, force),
+        None => Change::Patch,
+    };
     for _ in 0..ATTEMPTS {
         let current = store::get(cx, row, &key).await?;
         let old = store::object_of(row, &current.body)?;
-        let object = scaled(call, scale, &old, config.as_ref(), force)?;
-        check_uid(row, &object, &current)?;
+        let object = scaled(call, scale, &old, &change)?;
+        check_uid(row, &object, &current, options.dry_run)?;
         match replace_owned(cx, row, current, old, object, options, Revision::Patched).await {
             Ok(body) => {
                 let value = scale_of(scale, &store::object_of(row, &body)?);
@@ -73,14 +81,18 @@ fn configuration(call: &Call<'_>, options: WriteOptions) -> Result<Configuration
     Ok(config)
 }
 
+/// A request to change a scale.
+enum Change {
+    /// To what it says.
+    Update(Wanted),
+    /// To what its patch makes of the scale.
+    Patch,
+    /// To what it says of the scale, by force or not.
+    Apply(Configuration, bool),
+}
+
 /// What the request makes of an object: another number, and perhaps another owner of it.
-fn scaled(
-    call: &Call<'_>,
-    scale: &Scale,
-    old: &Map,
-    config: Option<&Configuration>,
-    force: bool,
-) -> Result<Map, ApiError> {
+fn scaled(call: &Call<'_>, scale: &Scale, old: &Map, change: &Change) -> Result<Map, ApiError> {
     let Call { cx, row, .. } = call;
     let mut object = old.clone();
     let entries = ownership::take_entries(&mut object);
@@ -96,14 +108,17 @@ fn scaled(
     let live = live.as_object().cloned().unwrap_or_default();
     let (versions, now) = (ScaleVersions(builtin::scale_schema()), ownership::now(cx));
     let writer = ownership::writer(cx, &versions, SCALE_VERSION, &now);
-    let (wanted, of_scale) = match config {
-        Some(config) => {
-            let done = writer.apply(&live, &empty_scale(), &config.object, of_scale, force).map_err(refused)?;
+    let (wanted, of_scale) = match change {
+        Change::Apply(config, force) => {
+            let done = writer.apply(&live, &empty_scale(), &config.object, of_scale, *force).map_err(refused)?;
             config.complain(call)?;
             (wanted(call, Value::Object(done.object))?, done.managers)
         }
-        None => {
-            let wanted = wanted(call, requested(call, scale, &object)?)?;
+        Change::Update(_) | Change::Patch => {
+            let wanted = match change {
+                Change::Update(wanted) => wanted.clone(),
+                _ => wanted(call, patched(call, scale, &object)?)?,
+            };
             let mut new = live.clone();
             if let Some(spec) = new.object_mut("spec") {
                 match wanted.replicas {
@@ -116,6 +131,7 @@ fn scaled(
             (wanted, managers)
         }
     };
+    check_replicas(call, &wanted)?;
     set_replicas(scale, &mut object, &wanted)?;
     // What has just come to contain the number has defaults, which nobody owns.
     row.version().schema.default(&mut object);
@@ -211,24 +227,27 @@ fn selector_text(value: &Value) -> Option<String> {
 }
 
 /// What the request asks for: the number, and the object that it expects.
+#[derive(Clone)]
 struct Wanted {
     replicas: i64,
     resource_version: Option<String>,
     uid: Option<String>,
 }
 
-/// The `Scale` that an update or a patch asks for.
-fn requested(call: &Call<'_>, scale: &Scale, object: &Map) -> Result<Value, ApiError> {
-    let body = decode::parse(call_media(call)?, &call.body, call.row)
-        .map_err(|fault| ApiError::bad_request(format!("the body is no Scale: {fault}")))?;
-    if call.cx.info.verb != "patch" {
-        return Ok(body.value);
-    }
+/// The body of an update or a patch.
+fn parsed(call: &Call<'_>, media: BodyMedia) -> Result<Value, ApiError> {
+    let body = decode::parse(media, &call.body, call.row);
+    body.map(|body| body.value).map_err(|fault| ApiError::bad_request(format!("the body is no Scale: {fault}")))
+}
+
+/// What a patch makes of the `Scale` of an object. Patches are JSON, whatever kind of patch they are.
+fn patched(call: &Call<'_>, scale: &Scale, object: &Map) -> Result<Value, ApiError> {
+    let patch = parsed(call, BodyMedia::Json)?;
     let mut current = scale_of(scale, object);
     if let Some(metadata) = current.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("resourceVersion");
     }
-    patch::apply_to_value(call, current, body.value)
+    patch::apply_to_value(call, current, patch)
 }
 
 fn wanted(call: &Call<'_>, body: Value) -> Result<Wanted, ApiError> {
@@ -254,20 +273,19 @@ fn wanted(call: &Call<'_>, body: Value) -> Result<Wanted, ApiError> {
         return Err(ApiError::bad_request(message));
     }
     let replicas = body.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or_default();
-    // Custom kinds say in their own words what is wrong with the number, wherever it comes from.
-    if replicas < 0 && !call.row.kind.custom {
-        let at = Path::new("spec").child("replicas");
-        let error = FieldError::invalid(&at, replicas, "must be greater than or equal to 0");
-        return Err(ApiError::invalid("autoscaling", "Scale", &call.cx.info.name, &[error]));
-    }
     let text = |field: &str| metadata_str(&body, field).filter(|text| !text.is_empty()).map(str::to_owned);
     let resource_version = text("resourceVersion").filter(|version| version != "0");
     Ok(Wanted { replicas, resource_version, uid: text("uid") })
 }
 
-/// How the body is written: patches are JSON, whatever kind of patch they are.
-fn call_media(call: &Call<'_>) -> Result<BodyMedia, ApiError> {
-    if call.cx.info.verb == "patch" { Ok(BodyMedia::Json) } else { call.body_media() }
+/// Custom kinds say in their own words what is wrong with the number, wherever it comes from.
+fn check_replicas(call: &Call<'_>, wanted: &Wanted) -> Result<(), ApiError> {
+    if wanted.replicas >= 0 || call.row.kind.custom {
+        return Ok(());
+    }
+    let at = Path::new("spec").child("replicas");
+    let error = FieldError::invalid(&at, wanted.replicas, "must be greater than or equal to 0");
+    Err(ApiError::invalid("autoscaling", "Scale", &call.cx.info.name, &[error]))
 }
 
 fn set_replicas(scale: &Scale, object: &mut Map, wanted: &Wanted) -> Result<(), ApiError> {

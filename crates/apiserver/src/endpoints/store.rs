@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use allotment_machinery::field::go_quote;
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::object::Encoded;
 use allotment_store::{Entry, Expect, Key, Resource, Revision, StoreError, Write};
 use bytes::Bytes;
 
+use super::Call;
 use crate::registry::Row;
 use crate::server::Context;
 use crate::status::{About, ApiError, Cause, Details};
@@ -22,6 +24,18 @@ pub(super) fn key(cx: &Context, row: &Row, namespace: &str, name: &str) -> Key {
         namespace: Arc::from(namespace),
         name: Arc::from(name),
     }
+}
+
+/// The key of the object that a request names. Names that could not be told from parts of a path are refused
+/// (`k8s.io/apimachinery/pkg/api/validate/content`), by Kubernetes' store and so after all else.
+pub(super) fn named(call: &Call<'_>) -> Result<Key, ApiError> {
+    let name = call.cx.info.name.as_str();
+    let fault = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ if name.contains('%') => "may not contain '%'".to_owned(),
+        _ => return Ok(key(call.cx, call.row, &call.object_namespace(), name)),
+    };
+    Err(ApiError::bad_request(format!("Name parameter invalid: {}: {fault}", go_quote(name))))
 }
 
 /// What errors call an object of a row.

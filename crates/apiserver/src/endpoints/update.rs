@@ -31,21 +31,22 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
     let options = WriteOptions::parse(call.query, "UpdateOptions")?;
     let mut object = decode::object(cx, row, call.body_media()?, &call.body, options.field_validation)?;
     check_names(cx, row, &mut object)?;
-    let key = store::key(cx, row, &call.object_namespace(), &cx.info.name);
+    let key = store::named(call)?;
     for _ in 0..ATTEMPTS {
         let Some(current) = store::find(cx, &key).await? else {
             if row.kind.strategy.creates_on_update() && cx.info.subresource.is_empty() {
-                check_creation(row, &object, &key)?;
+                check_creation(row, &object, &key, options.dry_run)?;
                 if let Some(metadata) = metadata_mut(&mut object).filter(|_| !options.dry_run) {
                     metadata.remove("resourceVersion");
                 }
-                create::own(cx, row, &mut object);
+                // Unlike a POST, it may say that the object is being deleted.
+                ownership::own_created(cx, row, &mut object);
                 let body = create::store_new(cx, row, object, options.dry_run).await?;
                 return Ok(Reply::Object { code: 201, body });
             }
             return Err(ApiError::not_found(about(row, &key.name)));
         };
-        check_uid(row, &object, &current)?;
+        check_uid(row, &object, &current, options.dry_run)?;
         match replace(cx, row, current, object.clone(), options, Revision::Sent).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),
             Err(Raced::Again) => {}
@@ -56,46 +57,61 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 fn check_names(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
-    metadata::check_name(object, &cx.info.name)?;
-    create::check_path_namespace(row, object, &cx.info.namespace)
+    create::check_path_namespace(row, object, &cx.info.namespace)?;
+    metadata::check_name(object, &cx.info.name)
 }
 
 /// A UID in the body of a PUT is a precondition.
-pub(super) fn check_uid(row: &Row, object: &Map, current: &Entry) -> Result<(), ApiError> {
+pub(super) fn check_uid(row: &Row, object: &Map, current: &Entry, dry_run: bool) -> Result<(), ApiError> {
     let Some(uid) = metadata_str(object, "uid") else { return Ok(()) };
     let stored = allotment_machinery::json::parse(&current.body).ok();
     let have = stored.as_ref().and_then(|stored| stored.at(&["metadata", "uid"])).and_then(Value::as_str);
     match have {
-        Some(have) if have != uid => Err(other_uid(row, &current.namespace, &current.name, uid, have)),
+        Some(have) if have != uid => {
+            let place = Place { row, namespace: &current.namespace, name: &current.name, dry_run };
+            Err(place.other_uid(uid, have))
+        }
         _ => Ok(()),
     }
 }
 
 /// What a PUT that creates may say of what is not there: no UID, and a version that could be one.
-fn check_creation(row: &Row, object: &Map, key: &Key) -> Result<(), ApiError> {
-    given_revision(object)?;
+fn check_creation(row: &Row, object: &Map, key: &Key, dry_run: bool) -> Result<(), ApiError> {
     match metadata_str(object, "uid").filter(|uid| !uid.is_empty()) {
-        Some(uid) => Err(other_uid(row, &key.namespace, &key.name, uid, "")),
-        None => Ok(()),
+        Some(uid) => Err(Place { row, namespace: &key.namespace, name: &key.name, dry_run }.other_uid(uid, "")),
+        None => given_revision(object).map(|_| ()),
     }
 }
 
-fn other_uid(row: &Row, namespace: &str, name: &str, uid: &str, have: &str) -> ApiError {
-    // Where etcd keeps them there; some have older names.
-    let place = match row.kind.plural.as_str() {
-        _ if row.kind.custom => format!("{}/{}", row.kind.group, row.kind.plural),
-        "services" => "services/specs".to_owned(),
-        "endpoints" => "services/endpoints".to_owned(),
-        "replicationcontrollers" => "controllers".to_owned(),
-        "ingresses" => "ingress".to_owned(),
-        plural => plural.to_owned(),
-    };
-    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{place}/{namespace}{name}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {have}",
-    );
-    ApiError::conflict(about(row, name), &why)
+/// Where an object lies whose UID is another one than that of the body.
+struct Place<'a> {
+    row: &'a Row,
+    namespace: &'a str,
+    name: &'a str,
+    dry_run: bool,
+}
+
+impl Place<'_> {
+    /// 409. A dry run does not come to the storage, and so does not put its prefix before the key.
+    fn other_uid(&self, uid: &str, have: &str) -> ApiError {
+        let kind = &self.row.kind;
+        // Where etcd keeps them there; some have older names.
+        let place = match kind.plural.as_str() {
+            _ if kind.custom => format!("{}/{}", kind.group, kind.plural),
+            "services" => "services/specs".to_owned(),
+            "endpoints" => "services/endpoints".to_owned(),
+            "replicationcontrollers" => "controllers".to_owned(),
+            "ingresses" => "ingress".to_owned(),
+            plural => plural.to_owned(),
+        };
+        let namespace = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };
+        let (prefix, name) = (if self.dry_run { "" } else { "/registry" }, self.name);
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {prefix}/{place}/{namespace}{name}, ResourceVersion: 0, \
+             AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {have}",
+        );
+        ApiError::conflict(about(self.row, name), &why)
+    }
 }
 
 /// The revision that an object names; 0 where it names none.
@@ -275,6 +291,7 @@ fn count_generation(row: &Row, subresource: &str, retyped: bool, old: &Map, new:
 }
 
 fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &str) -> Result<(), ApiError> {
+    create::check_kind(row, new)?;
     let empty = Map::new();
     let metadata =
         |object: &'_ Map| -> Map { object.get("metadata").and_then(Value::as_object).unwrap_or(&empty).clone() };

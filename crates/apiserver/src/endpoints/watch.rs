@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use allotment_machinery::json::Value;
 use allotment_machinery::object::type_prefix;
-use allotment_machinery::selector::escape_value;
 use allotment_store::{Entry, Event, EventKind, ListQuery, Revision, StoreError, Watch, WatchScope};
 use bytes::Bytes;
 use futures::Stream;
@@ -34,14 +33,14 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// Answers a watch.
 pub(super) async fn watch(call: &Call<'_>) -> Result<Reply, ApiError> {
-    let mut options = ListOptions::parse(call.query, true)?;
-    if call.cx.info.names_object {
-        // `/api/v1/watch/…/NAME`
-        let name = escape_value(&call.cx.info.name);
-        let separator = if options.field_selector.is_empty() { "" } else { "," };
-        options.field_selector.push_str(&format!("{separator}metadata.name={name}"));
-    }
-    let selection = Selection::parse(call.row, &options)?;
+    let options = ListOptions::parse(call.query)?;
+    let selection = Selection::of(call.row, &options)?;
+    // `/api/v1/watch/…/NAME`
+    let name = Some(call.cx.info.name.as_str()).filter(|_| call.cx.info.names_object);
+    let selection = match name {
+        Some(name) => selection.of_name(name)?,
+        None => selection,
+    };
     let frames = open(call, &options, selection).await?;
     Ok(Reply::Watch(Box::pin(frames)))
 }
@@ -100,7 +99,7 @@ async fn open(
         Err(error @ StoreError::Compacted { .. }) => Box::new(Failed(Some(error))),
         Err(error) => return Err(store::api_error(&error)),
     };
-    let shape = Shape::of(call, true)?;
+    let shape = Shape::of_watch(call)?;
     let as_stored = shape.is_as_stored(call.row).then(|| type_prefix(&call.row.api_version(), &call.row.kind.kind));
     let running = Running {
         row: call.row.clone(),
@@ -156,14 +155,14 @@ impl Running {
         }
         let mut out = Vec::new();
         self.put_initial(&mut out);
-        while out.is_empty() {
+        while out.is_empty() && !self.ended {
             tokio::select! {
                 biased;
                 () = self.stopped.as_mut() => return None,
                 () = self.deadline.as_mut() => return None,
                 () = due(&mut self.bookmark) => {
                     self.bookmark = Some(Box::pin(sleep_until(Instant::now() + BOOKMARK_PERIOD)));
-                    out.extend_from_slice(&self.shape.bookmark(&self.row, self.source.progress(), false));
+                    self.put_bookmark(self.source.progress(), false, &mut out);
                 }
                 event = self.source.next() => {
                     self.put_next(event.map(Some), &mut out);
@@ -171,7 +170,7 @@ impl Running {
                 }
             }
         }
-        Some(Bytes::from(out))
+        Some(Bytes::from(out)).filter(|out| !out.is_empty())
     }
 
     /// Appends initial events up to a portion, and what ends them.
@@ -186,7 +185,7 @@ impl Running {
         if self.initial.as_slice().is_empty()
             && let Some(revision) = self.initial_end.take()
         {
-            out.extend_from_slice(&self.shape.bookmark(&self.row, revision, true));
+            self.put_bookmark(revision, true, out);
         }
     }
 
@@ -238,7 +237,16 @@ impl Running {
     fn put_frame(&mut self, kind: &str, body: &Bytes, out: &mut Vec<u8>) {
         match &self.as_stored {
             Some(prefix) => put_whole_frame(prefix, kind, body, out),
+            None if self.shape.shows_no_events() => self.ended = true,
             None => out.extend_from_slice(&self.shape.event(&self.row, kind, body)),
+        }
+    }
+
+    fn put_bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut Vec<u8>) {
+        if self.shape.shows_no_events() {
+            self.ended = true;
+        } else {
+            out.extend_from_slice(&self.shape.bookmark(&self.row, revision, ends_initial));
         }
     }
 }

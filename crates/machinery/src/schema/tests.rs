@@ -149,6 +149,7 @@ fn rules_about_values_have_the_texts_of_kubernetes() {
         r#"{"mi":{"type":"string","minLength":2},"ma":{"type":"string","maxLength":3},"p":{"type":"string","pattern":"^a+$"},
             "e":{"type":"string","enum":["x","y"]},"lo":{"type":"integer","minimum":2},
             "hi":{"type":"integer","maximum":3,"exclusiveMaximum":true},"mu":{"type":"integer","multipleOf":3},
+            "ra":{"type":"number","multipleOf":0.1},
             "li":{"type":"array","items":{"type":"string"},"minItems":2},
             "la":{"type":"array","items":{"type":"string"},"maxItems":1},
             "pi":{"type":"object","minProperties":1,"additionalProperties":{"type":"string"}},
@@ -166,6 +167,8 @@ fn rules_about_values_have_the_texts_of_kubernetes() {
     check(&schema, r#"{"lo":1}"#, &["spec.lo: Invalid value: 1: spec.lo in body should be greater than or equal to 2"]);
     check(&schema, r#"{"hi":3}"#, &["spec.hi: Invalid value: 3: spec.hi in body should be less than 3"]);
     check(&schema, r#"{"mu":4}"#, &["spec.mu: Invalid value: 4: spec.mu in body should be a multiple of 3"]);
+    check(&schema, r#"{"ra":0.3}"#, &[]);
+    check(&schema, r#"{"ra":0.35}"#, &["spec.ra: Invalid value: 0.35: spec.ra in body should be a multiple of 0.1"]);
     check(&schema, r#"{"li":["a"]}"#, &["spec.li: Invalid value: 1: spec.li in body should have at least 2 items"]);
     check(&schema, r#"{"la":["a","b"]}"#, &["spec.la: Too many: 2: must have at most 1 item"]);
     check(&schema, r#"{"pi":{}}"#, &["spec.pi: Invalid value: 0: spec.pi in body should have at least 1 properties"]);

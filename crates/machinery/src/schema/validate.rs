@@ -518,8 +518,18 @@ fn is_multiple(number: &Number, step: &Number) -> bool {
         (Some(_), Some(0)) => true,
         (Some(value), Some(step)) => value.checked_rem(step).is_none_or(|rest| rest == 0),
         _ => {
-            let quotient = number.as_f64() / step.as_f64();
-            quotient.fract() == 0.0 || !quotient.is_finite()
+            let (number, step) = (number.as_f64(), step.as_f64());
+            is_whole(if step < 1.0 { 1.0 / step * number } else { number / step })
         }
     }
+}
+
+/// Whether a number is whole, but for what is lost in computing with floats
+/// (`github.com/go-openapi/swag`, `IsFloat64AJSONInteger`).
+fn is_whole(number: f64) -> bool {
+    const EPSILON: f64 = 1e-9;
+    /// The largest number up to which all whole ones are told apart.
+    const LARGEST: f64 = 9_007_199_254_740_991.0;
+    let below = number.trunc();
+    number.abs() <= LARGEST && (number == below || below > 0.0 && (number - below) / (number + below) < EPSILON)
 }

@@ -41,6 +41,12 @@ pub enum FieldSelectorError {
 }
 
 impl FieldSelector {
+    /// Selects the object of this name.
+    pub fn of_name(name: &str) -> FieldSelector {
+        let field = "metadata.name".to_owned();
+        FieldSelector { terms: vec![FieldTerm { field, negated: false, value: name.to_owned() }] }
+    }
+
     /// The terms, in order.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms

@@ -129,6 +129,10 @@ fn from_core(core: &Map) -> Map {
             event.remove(field);
         }
     }
+    // The core group leaves out what this one always shows.
+    if let Some(Value::Object(series)) = event.get_mut("series") {
+        series.get_or_insert_with("count", || Value::from(0_i64));
+    }
     event
 }
 
@@ -294,7 +298,10 @@ fn event_cells(event: &Map, now: Timestamp) -> Vec<Value> {
     let number = |value: Option<&Value>| value.and_then(Value::as_i64).unwrap_or(0);
     let count = match event.get("series") {
         Some(series @ Value::Object(_)) => number(series.get("count")),
-        _ => number(event.get("count")).max(1),
+        _ => match number(event.get("count")) {
+            0 => 1,
+            count => count,
+        },
     };
     let text = |path: &[&str]| Value::from(cells::text(event, path));
     let kind = cells::text(event, &["involvedObject", "kind"]).to_lowercase();

@@ -183,6 +183,7 @@ impl Decoder {
             }
             (Type::IntOrString, value @ Value::String(_)) => Ok(value),
             (Type::Bytes, Value::String(text)) => bytes(&text),
+            (Type::Bytes, Value::Array(items)) => self.listed_bytes(&items),
             (Type::Time, Value::String(text)) => point(&text, time::parse, time::format),
             (Type::MicroTime, Value::String(text)) => point(&text, time::parse_micro, time::format_micro),
             (Type::Json, value) => Ok(value),
@@ -199,6 +200,23 @@ impl Decoder {
             }
             (ty, other) => Err(self.mismatch(other.go_kind(), ty)),
         }
+    }
+
+    /// Bytes may be written as a list of numbers too.
+    fn listed_bytes(&self, items: &[Value]) -> Result<Value, DecodeError> {
+        let mut out = Vec::with_capacity(items.len());
+        for item in items {
+            let byte = match item {
+                Value::Null => Some(0),
+                item => item.as_i64().and_then(|number| u8::try_from(number).ok()),
+            };
+            let found = match item {
+                Value::Number(number) => format!("number {number}"),
+                other => other.go_kind().to_owned(),
+            };
+            out.push(byte.ok_or_else(|| self.mismatch_of(&found, "uint8"))?);
+        }
+        Ok(Value::from(BASE64.encode(out)))
     }
 
     fn message(&mut self, name: &str, map: Map) -> Result<Value, DecodeError> {
@@ -230,9 +248,13 @@ impl Decoder {
 
     /// Where the decoder is, as strict decoding names it.
     fn mismatch(&self, found: &str, ty: &Type) -> DecodeError {
+        self.mismatch_of(found, &go_type(ty))
+    }
+
+    fn mismatch_of(&self, found: &str, ty: &str) -> DecodeError {
         let steps: Vec<&str> = self.path.iter().map(String::as_str).filter(|step| !step.starts_with('[')).collect();
         let owner = self.owner.name.rsplit('.').next().unwrap_or_default();
-        let (place, ty) = (steps.join("."), go_type(ty));
+        let place = steps.join(".");
         DecodeError {
             message: format!("json: cannot unmarshal {found} into Go struct field {owner}.{place} of type {ty}"),
         }
@@ -461,6 +483,12 @@ mod tests {
             r#"{"spec":{"renewTime":"2020-01-01T00:00:00.000001Z"}}"#,
         );
         check("core/v1.Secret", r#"{"data":{"a":"!!"}}"#, "illegal base64 data at input byte 0");
+        check("core/v1.Secret", r#"{"data":{"a":[104,105,null]}}"#, r#"{"data":{"a":"aGkA"}}"#);
+        check(
+            "core/v1.Secret",
+            r#"{"data":{"a":[256]}}"#,
+            "json: cannot unmarshal number 256 into Go struct field Secret.data.a of type uint8",
+        );
         check("core/v1.Secret", r#"{"data":{"a":"M\nQ=="}}"#, r#"{"data":{"a":"MQ=="}}"#);
     }
 

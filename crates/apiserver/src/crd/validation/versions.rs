@@ -28,9 +28,11 @@ pub(super) fn check(definition: &Map, path: &Path, errors: &mut Vec<FieldError>)
     if !unique {
         errors.push(FieldError::invalid(&versions_path, shown(&versions), "must contain unique version names"));
     }
+    let given = definition.get("spec").and_then(|spec| spec.get("versions")).is_some_and(|given| !given.is_null());
     if versions.iter().filter(|version| version.is_storage()).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(&versions_path, shown(&versions), detail));
+        let shown = if given { shown(&versions) } else { ShownValue::raw("null".to_owned()) };
+        errors.push(FieldError::invalid(&versions_path, shown, detail));
     }
     let schemas = check_schemas(&versions, path, errors);
     for (version, path) in places(&versions, "additionalPrinterColumns", path) {
