@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use allotment_store::StoreError;
 use async_trait::async_trait;
 use http::Response;
 
@@ -62,8 +63,14 @@ pub(crate) async fn answer(cx: &Context, segments: &[&str], query: &Query) -> Re
 }
 
 async fn store(server: &ApiServer) -> Result<(), String> {
-    match tokio::time::timeout(STORE_TIMEOUT, server.store().revision()).await {
-        Ok(Ok(_)) => Ok(()),
+    let answer = async {
+        server.store().revision().await?;
+        server.store().writable().await
+    };
+    match tokio::time::timeout(STORE_TIMEOUT, answer).await {
+        Ok(Ok(())) => Ok(()),
+        // Who takes no writes any more is nobody to send clients to, although reads go on.
+        Ok(Err(error @ StoreError::ReadOnly { .. })) => Err(format!("{error}; mend the disk and start it again")),
         Ok(Err(_)) => Err("the store does not answer".to_owned()),
         Err(_) => Err(format!("the store has not answered for {} s", STORE_TIMEOUT.as_secs())),
     }

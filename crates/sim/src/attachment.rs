@@ -123,6 +123,10 @@ impl Store for Attachment {
         self.step(self.memory.revision()).await
     }
 
+    async fn writable(&self) -> Result<(), StoreError> {
+        self.step(self.memory.writable()).await
+    }
+
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
         self.step(self.memory.tenants()).await
     }

@@ -1,6 +1,7 @@
 //! How fast the embedded store is, and how much memory tenants take:
-//! `cargo run --release -p allotment-store --example throughput [FOLDER]`. Figures depend on the disk of
-//! the folder, which is the temporary one unless named.
+//! `cargo run --release -p allotment-store --example throughput [FOLDER [OBJECTS]]`. Figures depend on the disk
+//! of the folder, which is the temporary one unless named. With a number of objects only that is measured: how
+//! fast so many small ones are made and opened again, and what they take.
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ use allotment_store::{
 use anyhow::{Context, Result};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+/// Bytes of a small object.
+const SMALL: usize = 300;
 
 /// A body of about `len` bytes.
 fn body(len: usize) -> Result<Encoded> {
@@ -69,10 +73,10 @@ async fn durable_creates(store: &Embedded, writers: usize, seconds: u64) -> Resu
     Ok(())
 }
 
-async fn fill(store: &Arc<dyn Store>, objects: usize) -> Result<()> {
+async fn fill(store: &Arc<dyn Store>, objects: usize, len: usize) -> Result<()> {
     let mut tasks = JoinSet::new();
     for writer in 0..64 {
-        let (store, body) = (store.clone(), body(1024)?);
+        let (store, body) = (store.clone(), body(len)?);
         tasks.spawn(async move {
             for count in (writer..objects).step_by(64) {
                 create(&*store, "big", format!("{count:08}"), body.clone()).await?;
@@ -165,25 +169,37 @@ async fn tenants(store: &dyn Store, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn opening(folder: &Path) -> Result<()> {
-    let begun = Instant::now();
-    Embedded::open(&folder.join("empty"), Options::default()).await?.close().await;
-    println!("open, new folder             {:>9} µs", begun.elapsed().as_micros());
-    let begun = Instant::now();
-    Embedded::open(&folder.join("empty"), Options::default()).await?.close().await;
-    println!("open, empty store            {:>9} µs", begun.elapsed().as_micros());
+async fn opening(folder: &Path, objects: usize, len: usize) -> Result<()> {
+    let (mut fresh, mut again) = (Vec::new(), Vec::new());
+    for round in 0..21 {
+        let path = folder.join(format!("empty-{round}"));
+        for took in [&mut fresh, &mut again] {
+            let begun = Instant::now();
+            let store = Embedded::open(&path, Options::default()).await?;
+            took.push(begun.elapsed());
+            store.close().await;
+        }
+    }
+    for (name, took) in [("new folder ", &mut fresh), ("empty store", &mut again)] {
+        took.sort();
+        println!("open, {name}            {:>9} µs (median of {})", took[took.len() / 2].as_micros(), took.len());
+    }
     let path = folder.join("big");
     let store = Embedded::open(&path, Options::default()).await?;
     let shared: Arc<dyn Store> = Arc::new(store.clone());
     let begun = Instant::now();
-    fill(&shared, 100_000).await?;
-    println!("create 100,000, 64 writers   {:>9} /s", rate(100_000, begun));
+    fill(&shared, objects, len).await?;
+    println!("create {objects} of {len} bytes, 64 writers {:>9} /s", rate(objects, begun));
     lists(&store).await?;
+    let begun = Instant::now();
     store.close().await;
     drop((store, shared));
-    let begun = Instant::now();
+    println!("close                        {:>9} ms", begun.elapsed().as_millis());
+    let (before, begun) = (resident()?, Instant::now());
     let store = Embedded::open(&path, Options::default()).await?;
-    println!("open, {:>7} objects         {:>9} ms", store.report().objects, begun.elapsed().as_millis());
+    let (took, count) = (begun.elapsed(), store.report().objects);
+    println!("open, {count:>7} objects         {:>9} ms", took.as_millis());
+    println!("    {:>9} bytes resident, {before} of them before", resident()?);
     store.close().await;
     Ok(())
 }
@@ -192,6 +208,10 @@ async fn opening(folder: &Path) -> Result<()> {
 async fn main() -> Result<()> {
     let named = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = named.join(format!("allotment-throughput-{}", std::process::id()));
+    if let Some(objects) = std::env::args().nth(2) {
+        opening(&folder, objects.parse().context("OBJECTS is no number")?, SMALL).await?;
+        return Ok(std::fs::remove_dir_all(&folder)?);
+    }
     tenants(&Memory::default(), "in memory").await?;
     let store = Embedded::open(&folder.join("tenants"), Options::default()).await?;
     tenants(&store, "embedded ").await?;
@@ -203,7 +223,7 @@ async fn main() -> Result<()> {
     watches(&store).await?;
     store.close().await;
     drop(store);
-    opening(&folder).await?;
+    opening(&folder, 100_000, 1024).await?;
     std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

@@ -24,7 +24,7 @@ mod tests;
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::simulated::{Disk, DiskFaults};
 pub use embedded::{
-    Embedded, FileWriter, Files, OpenError, Options, Repair, Report, SegmentReport, check, plan_repair, repair,
+    Embedded, FileWriter, Files, Losses, OpenError, Options, Repair, Report, SegmentReport, check, plan_repair, repair,
 };
 pub use history::{EVENT_COST, HistoryLimits};
 

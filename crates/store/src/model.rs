@@ -37,6 +37,14 @@ impl Entry {
             name: self.name.clone(),
         }
     }
+
+    /// Whether its UID is this one, as told by where the stored form has it. `false` may also mean that the text
+    /// would have to be escaped.
+    pub fn has_uid(&self, uid: &str) -> bool {
+        let member = self.body.get(self.splice as usize..).unwrap_or_default();
+        let revision = format!("\"resourceVersion\":\"{}\",\"uid\":\"{uid}\"", self.revision);
+        !uid.contains(['"', '\\']) && member.starts_with(revision.as_bytes())
+    }
 }
 
 impl fmt::Debug for Entry {

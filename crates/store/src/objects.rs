@@ -5,6 +5,7 @@
 //! changes it, and a long list is collected outside the lock. Ranks cost one addition a chunk, so a page
 //! can say how many objects follow it without counting them.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::Entry;
@@ -20,6 +21,14 @@ pub(crate) type Name<'a> = (&'a str, &'a str);
 /// Where an entry stands in its collection.
 pub(crate) fn name_of(entry: &Entry) -> Name<'_> {
     (&entry.namespace, &entry.name)
+}
+
+/// How the place of an entry compares with a name. Entries share their namespace, so that most of the time
+/// its text need not be looked at.
+fn order(entry: &Entry, name: Name<'_>) -> Ordering {
+    let namespace =
+        if std::ptr::eq(&*entry.namespace, name.0) { Ordering::Equal } else { (*entry.namespace).cmp(name.0) };
+    namespace.then_with(|| (*entry.name).cmp(name.1))
 }
 
 /// A sorted set of entries, cheap to copy.
@@ -56,15 +65,24 @@ impl Objects {
 
     /// The entry called `name`.
     pub(crate) fn get(&self, name: Name<'_>) -> Option<&Arc<Entry>> {
-        let (chunk, place) = self.partition(|entry| name_of(entry) < name);
+        self.look(name).0
+    }
+
+    /// The entry called `name`, and the namespace as an entry beside that place has it, so that it is kept
+    /// once.
+    pub(crate) fn look(&self, name: Name<'_>) -> (Option<&Arc<Entry>>, Option<&Arc<str>>) {
+        let (index, place) = self.partition(|entry| order(entry, name).is_lt());
+        let Some(chunk) = self.chunks.get(index) else { return (None, None) };
         // The end of a chunk is the begin of the next one, whose first entry is at or after the name.
-        let entry = self.chunks.get(chunk)?.get(place).or_else(|| self.chunks.get(chunk + 1)?.first())?;
-        (name_of(entry) == name).then_some(entry)
+        let after = chunk.get(place).or_else(|| self.chunks.get(index + 1)?.first());
+        let before = place.checked_sub(1).and_then(|place| chunk.get(place));
+        let beside = [before, after].into_iter().flatten().map(|entry| &entry.namespace);
+        (after.filter(|entry| order(entry, name).is_eq()), beside.into_iter().find(|namespace| ***namespace == *name.0))
     }
 
     /// Puts `entry` in its place; returns what was there.
     pub(crate) fn put(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
-        let after = self.chunks.partition_point(|chunk| name_of(&chunk[0]) <= name_of(&entry));
+        let after = self.chunks.partition_point(|chunk| order(&chunk[0], name_of(&entry)).is_le());
         let chunks = Arc::make_mut(&mut self.chunks);
         if chunks.is_empty() {
             chunks.push(Arc::new(vec![entry]));
@@ -73,7 +91,7 @@ impl Objects {
         }
         let index = after.saturating_sub(1);
         let chunk = Arc::make_mut(&mut chunks[index]);
-        match chunk.binary_search_by(|have| name_of(have).cmp(&name_of(&entry))) {
+        match chunk.binary_search_by(|have| order(have, name_of(&entry))) {
             Ok(place) => Some(std::mem::replace(&mut chunk[place], entry)),
             Err(place) => {
                 self.len += 1;
@@ -99,8 +117,8 @@ impl Objects {
 
     /// Takes the entry called `name` out.
     pub(crate) fn remove(&mut self, name: Name<'_>) -> Option<Arc<Entry>> {
-        let index = self.chunks.partition_point(|chunk| name_of(&chunk[0]) <= name).checked_sub(1)?;
-        let place = self.chunks[index].binary_search_by(|have| name_of(have).cmp(&name)).ok()?;
+        let index = self.chunks.partition_point(|chunk| order(&chunk[0], name).is_le()).checked_sub(1)?;
+        let place = self.chunks[index].binary_search_by(|have| order(have, name)).ok()?;
         let chunks = Arc::make_mut(&mut self.chunks);
         let chunk = Arc::make_mut(&mut chunks[index]);
         let entry = chunk.remove(place);

@@ -77,27 +77,23 @@ impl Shared {
     /// What `write` would do as `revision`, after what is `pending`.
     pub(crate) fn prepare(&self, pending: &Pending, write: Write, revision: u64) -> Result<Prepared, StoreError> {
         debug_assert!(pending.is_empty() || !write.is_wide());
-        if let Write::Put { key, .. } | Write::Delete { key, .. } = &write
-            && !self.read().has(&key.tenant)
-        {
-            return Err(StoreError::NoTenant { tenant: key.tenant.clone() });
-        }
         match write {
             Write::Put { key, expect, body } => {
-                let current = self.current(pending, &key);
+                let (key, current) = self.current(pending, key)?;
                 match (expect, &current) {
                     (Expect::Absent, None) => (),
                     (Expect::Revision(expect), Some(entry)) if entry.revision == expect => (),
                     _ => return Err(StoreError::Conflict { current }),
                 }
-                Ok(Prepared::put(self.place(key, current.as_deref(), revision, &body), current))
+                Ok(Prepared::put(place(key, revision, &body), current))
             }
             Write::Delete { key, expect, last } => {
-                let Some(current) = self.current(pending, &key).filter(|entry| entry.revision == expect) else {
-                    return Err(StoreError::Conflict { current: self.current(pending, &key) });
+                let (key, current) = self.current(pending, key)?;
+                let Some(entry) = current.clone().filter(|entry| entry.revision == expect) else {
+                    return Err(StoreError::Conflict { current });
                 };
-                let last = last.unwrap_or_else(|| unspliced(&current));
-                Ok(Prepared::delete(self.place(key, Some(&current), revision, &last), current))
+                let last = last.unwrap_or_else(|| unspliced(&entry));
+                Ok(Prepared::delete(place(key, revision, &last), entry))
             }
             Write::Instantiate { tenant, template } => {
                 let state = self.read();
@@ -113,24 +109,32 @@ impl Shared {
         }
     }
 
-    fn current(&self, pending: &Pending, key: &Key) -> Option<Arc<Entry>> {
-        match pending.get(key) {
-            Some(entry) => entry.clone(),
-            None => self.get(key),
-        }
-    }
-
-    /// The entry that `key` gets, with the names of the one before it, so that names are kept once.
-    fn place(&self, key: Key, current: Option<&Entry>, revision: u64, body: &Encoded) -> (Tenant, Entry) {
-        let (tenant, resource) = self.read().names(&key.tenant, &key.resource);
+    /// What is under `key` once what is pending is done, and the key in the names that the state has already,
+    /// so that each name is kept once.
+    fn current(&self, pending: &Pending, key: Key) -> Result<(Key, Option<Arc<Entry>>), StoreError> {
+        let state = self.read();
+        let Some((tenant, resource, objects)) = state.names(&key.tenant, &key.resource) else {
+            return Err(StoreError::NoTenant { tenant: key.tenant });
+        };
+        let (found, namespace) = objects.map_or((None, None), |objects| objects.look((&key.namespace, &key.name)));
+        let current = match pending.get(&key) {
+            Some(entry) => entry.as_ref(),
+            None => found,
+        };
         let (namespace, name) = match current {
             Some(current) => (current.namespace.clone(), current.name.clone()),
-            None => (key.namespace, key.name),
+            None => (namespace.unwrap_or(&key.namespace).clone(), key.name),
         };
-        let (revision, splice) = (Revision(revision), body.splice as u32);
-        let entry = Entry { resource, namespace, name, revision, body: body.at_revision(revision.0).into(), splice };
-        (tenant, entry)
+        Ok((Key { tenant: tenant.clone(), resource: resource.clone(), namespace, name }, current.cloned()))
     }
+}
+
+/// The entry that `key` gets.
+fn place(key: Key, revision: u64, body: &Encoded) -> (Tenant, Entry) {
+    let Key { tenant, resource, namespace, name } = key;
+    let (revision, splice) = (Revision(revision), body.splice as u32);
+    let entry = Entry { resource, namespace, name, revision, body: body.at_revision(revision.0).into(), splice };
+    (tenant, entry)
 }
 
 impl Prepared {

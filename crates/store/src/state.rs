@@ -76,11 +76,18 @@ impl State {
         self.collection(&key.tenant, &key.resource)?.objects.get((&key.namespace, &key.name))
     }
 
-    /// The same names, as the state has them already if it does.
-    pub(crate) fn names(&self, tenant: &Tenant, resource: &Resource) -> (Tenant, Resource) {
-        let space = self.spaces.get_key_value(tenant);
-        let known = space.and_then(|(_, space)| space.collections.get_key_value(resource));
-        (space.map_or(tenant, |(tenant, _)| tenant).clone(), known.map_or(resource, |(resource, _)| resource).clone())
+    /// The same names, as the state has them already if it does, and the objects that are there; `None` where
+    /// the tenant has no key space.
+    pub(crate) fn names<'a>(
+        &'a self,
+        tenant: &Tenant,
+        resource: &'a Resource,
+    ) -> Option<(&'a Tenant, &'a Resource, Option<&'a Objects>)> {
+        let (tenant, space) = self.spaces.get_key_value(tenant)?;
+        Some(match space.collections.get_key_value(resource) {
+            Some((resource, collection)) => (tenant, resource, Some(&collection.objects)),
+            None => (tenant, resource, None),
+        })
     }
 
     /// The tenant of that name.
@@ -140,6 +147,13 @@ impl State {
             Change::Dropped(tenant) => self.apply_drop(revision, tenant),
         }
         self.history.push(Some(change));
+        self.evict(0);
+    }
+
+    /// Passes over the next revision, of which nothing is known. Only while repairing.
+    pub(crate) fn pass(&mut self) {
+        self.revision += 1;
+        self.history.push(None);
         self.evict(0);
     }
 

@@ -86,6 +86,11 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// The newest revision.
     async fn revision(&self) -> Result<Revision, StoreError>;
 
+    /// Whether it takes writes, as far as it knows without trying one: nothing, or why they are refused.
+    async fn writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// The tenants whose key space is there, in order.
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError>;
 

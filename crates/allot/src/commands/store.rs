@@ -72,11 +72,25 @@ fn tell(repair: &Repair, done: bool) -> String {
     let mut lines = Vec::new();
     if let Some(damage) = &repair.damage {
         lines.push(format!("damaged:  {damage}"));
+        if let Some(losses) = &repair.snapshot {
+            let count = match losses.objects {
+                Some(count) => format!("{count} objects"),
+                None => "an unknown number of objects".to_owned(),
+            };
+            lines.push(format!("{}  {count} of the snapshot", verb("lost:   ", "to lose:")));
+            lines.extend(losses.gaps.iter().map(|gap| format!("missing:  {gap}")));
+        }
+    }
+    if repair.lost_bytes > 0 {
         let readable = match repair.lost_writes {
             0 => "no write of which can be read".to_owned(),
             count => format!("with at least {count} whole writes"),
         };
-        lines.push(format!("{}  {} bytes behind that, {readable}", verb("lost:   ", "to lose:"), repair.lost_bytes));
+        lines.push(format!(
+            "{}  {} bytes at the end of the log, {readable}",
+            verb("lost:   ", "to lose:"),
+            repair.lost_bytes
+        ));
     }
     lines.push(format!(
         "{}  {} objects, as they were at revision {}",

@@ -64,12 +64,17 @@ pub(crate) fn api_error(error: &StoreError) -> ApiError {
         StoreError::ReadOnly { reason } => ApiError::new(
             507,
             "InternalError",
-            format!("the store takes no writes until the server is restarted or the store repaired: {reason}"),
+            format!(
+                "the store takes no writes until its disk is mended and the server started again; nothing was \
+                 written, and reads go on: {reason}"
+            ),
         ),
-        StoreError::Unknown { .. } => ApiError::new(
+        StoreError::Unknown { reason } => ApiError::new(
             504,
             "Timeout",
-            "the reply of the store was lost, and whether the write happened is not known",
+            format!(
+                "whether the write happened is not known; read the object again before writing it once more: {reason}"
+            ),
         ),
         StoreError::Unavailable { .. } => ApiError::unavailable("the store does not answer; nothing was written"),
     }

@@ -13,7 +13,7 @@ use allotment_apiserver::service::ApiService;
 use allotment_apiserver::status::ApiError;
 use allotment_machinery::json::{Value, parse};
 use allotment_machinery::seams::{Clock, Entropy};
-use allotment_store::{HistoryLimits, Memory, Revision, Store as _, Tenant};
+use allotment_store::{HistoryLimits, Memory, Revision, Store, Tenant};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -60,8 +60,8 @@ impl Reply {
     }
 }
 
-pub(crate) struct World {
-    pub(crate) store: Memory,
+pub(crate) struct World<S = Memory> {
+    pub(crate) store: S,
     pub(crate) server: ApiServer,
 }
 
@@ -71,8 +71,11 @@ impl World {
         let store = Memory::new(0, HistoryLimits::default());
         World::over(store).await
     }
+}
 
-    async fn over(store: Memory) -> Self {
+impl<S: Store + Clone> World<S> {
+    /// A server with the platform's tenant over a store.
+    pub(crate) async fn over(store: S) -> Self {
         let server = ApiServer::start(ServerConfig {
             store: Arc::new(store.clone()),
             clock: Arc::new(Still),

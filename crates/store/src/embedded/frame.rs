@@ -51,6 +51,11 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// How long the frame is.
+    pub(super) fn whole(&self) -> u64 {
+        (HEADER + self.length) as u64
+    }
+
     /// The revision of the last of its records.
     pub(super) fn last(&self) -> u64 {
         self.first + u64::from(self.records.saturating_sub(1))
@@ -135,19 +140,50 @@ impl<'a> Frames<'a> {
     /// The next frame; `None` at the end or at something that is no frame, which [`Frames::offset`] tells
     /// from the length of the file.
     pub(super) async fn next(&mut self) -> io::Result<Option<(Header, &[u8])>> {
+        let Some(header) = self.look().await? else { return Ok(None) };
+        let payload = self.start + HEADER..self.start + HEADER + header.length;
+        self.start = payload.end;
+        Ok(Some((header, &self.buffer[payload])))
+    }
+
+    /// The header of the frame that begins here, if that is right.
+    async fn look(&mut self) -> io::Result<Option<Header>> {
         if !self.fill(HEADER).await? {
             return Ok(None);
         }
-        let Some(header) = Header::parse(&self.buffer[self.start..]) else { return Ok(None) };
-        let whole = HEADER + header.length;
+        let Some(header) = self.header() else { return Ok(None) };
         // A wrong length must not make us read what is not there.
         let left = self.files.len(self.name).await?.saturating_sub(self.offset());
-        if whole as u64 > left || !self.fill(whole).await? || !is_frame(&self.buffer[self.start..]) {
-            return Ok(None);
+        let whole = header.whole() <= left && self.fill(HEADER + header.length).await?;
+        Ok(Some(header).filter(|_| whole && is_frame(&self.buffer[self.start..])))
+    }
+
+    /// What stands where a header should be, right or not, as far as it was read.
+    pub(super) fn header(&self) -> Option<Header> {
+        Header::parse(&self.buffer[self.start..])
+    }
+
+    /// Goes on from something that is no frame to the next one, or to the end; how many bytes were passed over.
+    pub(super) async fn resync(&mut self) -> io::Result<u64> {
+        let from = self.offset();
+        if !self.fill(1).await? {
+            return Ok(0);
         }
-        let payload = self.start + HEADER..self.start + whole;
-        self.start += whole;
-        Ok(Some((header, &self.buffer[payload])))
+        self.start += 1;
+        loop {
+            let magic = self.buffer[self.start..].iter().position(|byte| *byte == MAGIC[0]);
+            self.start = magic.map_or(self.buffer.len(), |at| self.start + at);
+            if !self.fill(HEADER).await? {
+                self.start = self.buffer.len();
+                return Ok(self.offset() - from);
+            }
+            if self.buffer[self.start] == MAGIC[0] {
+                if self.look().await?.is_some() {
+                    return Ok(self.offset() - from);
+                }
+                self.start += 1;
+            }
+        }
     }
 
     /// What lies behind `offset`, to the end of the file.

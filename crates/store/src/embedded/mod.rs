@@ -11,6 +11,7 @@ mod frame;
 mod record;
 mod recover;
 mod repair;
+mod rescue;
 #[cfg(any(test, feature = "conformance"))]
 pub(crate) mod simulated;
 mod snapshot;
@@ -20,12 +21,14 @@ use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 pub use files::{FileWriter, Files};
+pub use recover::Losses;
 pub use repair::Repair;
 
 use crate::cursor::Cursor;
@@ -43,6 +46,7 @@ const FORMAT_PREFIX: &str = "allotment-store ";
 pub(crate) const FORMAT_VERSION: u32 = 1;
 const LOCK: &str = "lock";
 const SNAPSHOT_TMP: &str = "snapshot.tmp";
+const LOG_TMP: &str = "log.tmp";
 
 /// Writes that may wait for the writer. More wait at their callers, who hold connections that are counted.
 const QUEUE: usize = 1024;
@@ -141,12 +145,20 @@ pub struct Options {
     /// Zeros that are written behind the end of the log, for writes to come: a disk makes a file longer much
     /// more slowly than it writes into what is there.
     pub log_reserve_bytes: u64,
+    /// After so long without a write the log is brought to rest: sealed, and given room for more. At once is
+    /// for tests: under load each group of writes would cost another write.
+    pub rest_after: Duration,
 }
 
 impl Default for Options {
     /// 16 MiB of log are read in some 50 ms; 1 MiB of room is filled in the time of a few syncs.
     fn default() -> Self {
-        Options { history: HistoryLimits::default(), snapshot_after_bytes: 16 << 20, log_reserve_bytes: 1 << 20 }
+        Options {
+            history: HistoryLimits::default(),
+            snapshot_after_bytes: 16 << 20,
+            log_reserve_bytes: 1 << 20,
+            rest_after: Duration::from_millis(20),
+        }
     }
 }
 
@@ -213,7 +225,7 @@ pub async fn check(dir: &Path) -> Result<Report, OpenError> {
 /// Says what [`repair()`] would do to the store in the folder `dir`, without changing it.
 ///
 /// # Errors
-/// As [`Embedded::open`]; a snapshot that is damaged cannot be repaired.
+/// As [`Embedded::open`], but for damage, which is what it is about.
 pub async fn plan_repair(dir: &Path, restored: bool) -> Result<Repair, OpenError> {
     let files = existing(dir)?;
     let planned = files.clone();
@@ -224,9 +236,9 @@ pub async fn plan_repair(dir: &Path, restored: bool) -> Result<Repair, OpenError
     .await
 }
 
-/// Repairs the store in the folder `dir`: the log is cut where it stops being right, what is behind that is put
-/// aside in files that nothing reads, and the revision jumps, so that clients see that they have missed
-/// something. `restored`: also where nothing is damaged, since the folder comes from a backup and clients may
+/// Repairs the store in the folder `dir`: the log is cut where it stops being right, of a damaged snapshot what is
+/// right is kept, what is lost is put aside in files that nothing reads, and the revision jumps, so that clients
+/// see that they have missed something. `restored`: also where nothing is damaged, since the folder comes from a backup and clients may
 /// have seen what came after that. Does nothing if there is nothing to do.
 ///
 /// # Errors
@@ -328,13 +340,17 @@ impl Embedded {
     }
 }
 
+fn closed() -> StoreError {
+    StoreError::Unavailable { reason: "the store is closed".into() }
+}
+
 #[async_trait]
 impl Store for Embedded {
     async fn commit(&self, write: Write) -> Result<Outcome, StoreError> {
         let (reply, answer) = oneshot::channel();
         let gone = || match self.read_only() {
             Some(reason) => StoreError::ReadOnly { reason },
-            None => StoreError::Unavailable { reason: "the store is closed".into() },
+            None => closed(),
         };
         self.commands.send(Command::Write(write, reply)).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(StoreError::Unknown { reason: "the store was closed meanwhile".into() }))
@@ -356,6 +372,14 @@ impl Store for Embedded {
         Ok(self.shared.revision())
     }
 
+    async fn writable(&self) -> Result<(), StoreError> {
+        match self.read_only() {
+            Some(reason) => Err(StoreError::ReadOnly { reason }),
+            None if self.commands.is_closed() => Err(closed()),
+            None => Ok(()),
+        }
+    }
+
     async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
         Ok(self.shared.read().tenants())
     }
@@ -373,8 +397,8 @@ fn spawn(
     future: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     if blocks {
-        // It waits for nothing but channels, so it needs neither timers nor sockets.
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        // It waits for channels and for time to pass, so it needs no sockets.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(future))?;
     } else {
         tasks.spawn(future);

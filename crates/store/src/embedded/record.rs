@@ -107,11 +107,19 @@ pub(super) struct RawEntry<'a> {
 }
 
 impl RawEntry<'_> {
-    /// The entry; `names` are those of the entry before it.
-    pub(super) fn entry(&self, resource: Resource, revision: u64, names: Option<&Entry>) -> Arc<Entry> {
+    /// The entry. `names` are those of the one that it takes the place of; `beside` is the namespace of one
+    /// near it, so that equal ones are kept once.
+    pub(super) fn entry(
+        &self,
+        resource: Resource,
+        revision: u64,
+        names: Option<&Entry>,
+        beside: Option<&Arc<str>>,
+    ) -> Arc<Entry> {
+        let beside = beside.filter(|beside| ***beside == *self.namespace);
         let (namespace, name) = match names {
             Some(names) => (names.namespace.clone(), names.name.clone()),
-            None => (Arc::from(self.namespace), Arc::from(self.name)),
+            None => (beside.cloned().unwrap_or_else(|| Arc::from(self.namespace)), Arc::from(self.name)),
         };
         let body = Vec::from(self.body).into();
         Arc::new(Entry { resource, namespace, name, revision: Revision(revision), body, splice: self.splice })
@@ -168,7 +176,8 @@ impl<'a> Input<'a> {
             let resource = self.text()?;
             let known = entries.last().map(|entry| &entry.resource).filter(|known| known.as_str() == resource);
             let resource = known.cloned().unwrap_or_else(|| Resource::stored(resource));
-            entries.push(self.entry()?.entry(resource, revision, None));
+            let entry = self.entry()?.entry(resource, revision, None, entries.last().map(|last| &last.namespace));
+            entries.push(entry);
         }
         Some(Seed::from_entries(id, entries))
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::files::Files;
 use super::frame::{Frames, HEADER};
 use super::record::*;
+use super::rescue::rescue;
 use super::snapshot::Loader;
 use super::{FORMAT, FORMAT_PREFIX, FORMAT_TMP, FORMAT_VERSION, LOCK, OpenError, Report, SegmentReport};
 use super::{log_name, log_revision, snapshot_revision};
@@ -70,22 +71,43 @@ pub(super) struct Damage {
     pub(super) what: String,
     /// The segments that are not right, from which byte on, in order.
     pub(super) lost: Vec<(String, u64)>,
+    /// The snapshot that is not right, if it is that, and what was saved of it.
+    pub(super) snapshot: Option<(String, Losses)>,
     error: OpenError,
+}
+
+/// What is lost of a damaged snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    /// Objects; absent where nobody can say how many. Some of them may be there again since they were written
+    /// later.
+    pub objects: Option<u64>,
+    /// Bytes that make no sense.
+    pub bytes: u64,
+    /// Where objects are missing, each place in words; not all, if there are many.
+    pub gaps: Vec<String>,
 }
 
 /// Reads everything.
 pub(super) async fn load(files: &dyn Files, limits: HistoryLimits) -> Result<Recovered, OpenError> {
-    match load_what_is_right(files, limits).await? {
+    match load_some(files, limits, false).await? {
         (recovered, None) => Ok(recovered),
         (_, Some(damage)) => Err(damage.error),
     }
 }
 
-/// Reads the snapshot, and the log as far as it is right. Where that ends early, what was read is what a repair
-/// keeps.
+/// Reads what is right of the snapshot, and the log as far as it is right: what a repair keeps.
 pub(super) async fn load_what_is_right(
     files: &dyn Files,
     limits: HistoryLimits,
+) -> Result<(Recovered, Option<Damage>), OpenError> {
+    load_some(files, limits, true).await
+}
+
+async fn load_some(
+    files: &dyn Files,
+    limits: HistoryLimits,
+    rescues: bool,
 ) -> Result<(Recovered, Option<Damage>), OpenError> {
     let names = files.names().await.map_err(io(files, "list", ""))?;
     let mut snapshots: Vec<_> = names.iter().filter_map(|name| Some((snapshot_revision(name)?, name))).collect();
@@ -97,11 +119,21 @@ pub(super) async fn load_what_is_right(
 
     let mut state = State::new(0, limits);
     let mut snapshot_len = 0;
+    let mut damage = None;
     if let Some((revision, name)) = snapshots.pop() {
         snapshot_len = files.len(name).await.map_err(io(files, "look at", name))?;
-        state = load_snapshot(files, name, revision, limits).await?;
+        state = match load_snapshot(files, name, revision, limits).await {
+            Err(error @ OpenError::Damaged { .. }) if rescues => {
+                let saved = rescue(files, name, revision, limits).await.map_err(io(files, "read", name))?;
+                let losses = Losses { objects: saved.lost_objects, bytes: saved.lost_bytes, gaps: saved.gaps };
+                damage = Some(Damage { snapshot: Some((name.clone(), losses)), ..Damage::new(error, Vec::new()) });
+                saved.state
+            }
+            loaded => loaded?,
+        };
         report.snapshot = Some(((*name).clone(), snapshot_len));
     }
+    let gappy = damage.is_some();
     obsolete.extend(snapshots.into_iter().map(|(_, name)| name.clone()));
     let needed = segments.partition_point(|(first, _)| *first <= state.revision);
     obsolete.extend(segments.drain(..needed).map(|(_, name)| name));
@@ -112,15 +144,14 @@ pub(super) async fn load_what_is_right(
         }
         obsolete.extend(segments.pop().map(|(_, name)| name));
     }
-    let mut damage = None;
     let (mut log, mut log_len) = (log_name(state.revision + 1), 0);
     if segments.is_empty() {
         let (file, reason) = (files.path(&log), "the file is missing".to_owned());
-        damage = Some(Damage::new(OpenError::Damaged { file, offset: 0, reason }, Vec::new()));
+        damage.get_or_insert_with(|| Damage::new(OpenError::Damaged { file, offset: 0, reason }, Vec::new()));
     }
     let last = segments.len().saturating_sub(1);
     for (index, (first, name)) in segments.iter().enumerate() {
-        match load_segment(files, name, *first, &mut state, index == last).await {
+        match load_segment(files, name, *first, &mut state, index == last, gappy).await {
             Ok(segment) => {
                 (log, log_len) = (name.clone(), segment.bytes);
                 report.segments.push(segment);
@@ -131,7 +162,11 @@ pub(super) async fn load_what_is_right(
                 }
                 let later = segments[index + 1..].iter().map(|(_, name)| (name.clone(), 0));
                 let lost = [(name.clone(), offset)].into_iter().chain(later).collect();
-                damage = Some(Damage::new(OpenError::Damaged { file, offset, reason }, lost));
+                let found = Damage::new(OpenError::Damaged { file, offset, reason }, lost);
+                damage = Some(match damage {
+                    Some(before) => before.and(found),
+                    None => found,
+                });
                 break;
             }
             Err(error) => return Err(error),
@@ -147,7 +182,12 @@ impl Damage {
             OpenError::Damaged { file, offset, reason } => format!("{file} at byte {offset}: {reason}"),
             other => other.to_string(),
         };
-        Damage { what, lost, error }
+        Damage { what, lost, snapshot: None, error }
+    }
+
+    /// That of a snapshot and that of the log behind it.
+    fn and(self, later: Damage) -> Self {
+        Damage { what: format!("{}; {}", self.what, later.what), lost: later.lost, ..self }
     }
 }
 
@@ -182,6 +222,7 @@ async fn load_segment(
     first: u64,
     state: &mut State,
     last: bool,
+    gappy: bool,
 ) -> Result<SegmentReport, OpenError> {
     let damaged = |offset, reason: String| OpenError::Damaged { file: files.path(name), offset, reason };
     let mut report = SegmentReport { name: name.to_owned(), ..SegmentReport::default() };
@@ -204,7 +245,7 @@ async fn load_segment(
             break;
         }
         headed = true;
-        let replayed = replay(state, Input(payload), header.records);
+        let replayed = replay(state, Input(payload), header.records, gappy);
         replayed.ok_or_else(|| damaged(offset, "its records make no sense".to_owned()))?;
         report.frames += u64::from(header.records > 0);
         report.records += u64::from(header.records);
@@ -219,8 +260,9 @@ async fn load_segment(
     Ok(report)
 }
 
-/// Does again what the records of a frame say; `None` if they make no sense.
-fn replay(state: &mut State, mut input: Input<'_>, records: u32) -> Option<()> {
+/// Does again what the records of a frame say; `None` if they make no sense. Where the state is `gappy`, what
+/// is done to something that is missing is passed over.
+fn replay(state: &mut State, mut input: Input<'_>, records: u32, gappy: bool) -> Option<()> {
     let mut left = records;
     while left > 0 {
         let kind = input.byte()?;
@@ -236,13 +278,18 @@ fn replay(state: &mut State, mut input: Input<'_>, records: u32) -> Option<()> {
             continue;
         }
         let change = change(state, kind, &mut input)?;
-        state.apply(state.revision + 1, change);
+        match change {
+            Some(change) => state.apply(state.revision + 1, change),
+            None if gappy => state.pass(),
+            None => return None,
+        }
         left -= 1;
     }
     input.is_empty().then_some(())
 }
 
-fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Change> {
+/// What a record says; `None` within if what it is about is not there.
+fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Option<Change>> {
     let name = input.text()?;
     let tenant = state.tenant(name);
     match kind {
@@ -250,22 +297,27 @@ fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Change> {
             let resource = state.resource(name, input.text()?);
             let raw = input.entry()?;
             let objects = state.spaces.get(&tenant).and_then(|space| space.collections.get(&resource));
-            let previous = objects.and_then(|collection| collection.objects.get((raw.namespace, raw.name))).cloned();
+            let name = (raw.namespace, raw.name);
+            let (found, beside) = objects.map_or((None, None), |collection| collection.objects.look(name));
+            let previous = found.cloned();
             let kind = match (kind, &previous) {
                 (PUT, None) => EventKind::Added,
                 (PUT, Some(_)) => EventKind::Modified,
                 (_, Some(_)) => EventKind::Deleted,
-                (_, None) => return None,
+                (_, None) => return Some(None),
             };
             let revision = state.revision + 1;
-            let entry = raw.entry(resource, revision, previous.as_deref());
-            debug_assert_eq!(name_of(&entry), (raw.namespace, raw.name));
+            let entry = raw.entry(resource, revision, previous.as_deref(), beside);
+            debug_assert_eq!(name_of(&entry), name);
             let revision = Revision(revision);
             let event = Event { tenant, revision, kind, entry, previous };
-            Some(Change::Object(Arc::new(event)))
+            Some(Some(Change::Object(Arc::new(event))))
         }
-        INSTANTIATE => Some(Change::Instantiated(tenant, state.seeds.get(input.text()?)?.clone())),
-        DROP => Some(Change::Dropped(tenant)),
+        INSTANTIATE => {
+            let seed = state.seeds.get(input.text()?).cloned();
+            Some(seed.map(|seed| Change::Instantiated(tenant, seed)))
+        }
+        DROP => Some(Some(Change::Dropped(tenant))),
         _ => None,
     }
 }

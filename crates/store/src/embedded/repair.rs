@@ -1,17 +1,20 @@
-//! Repairing a folder whose log is damaged, or that was restored from a backup: what is right is kept, what is
-//! not is put aside, and the revision jumps, so that nobody takes what comes for what was lost.
+//! Repairing a folder that is damaged, or that was restored from a backup: what is right is kept, what is not is
+//! put aside, and the revision jumps, so that nobody takes what comes for what was lost.
 //!
-//! A damaged snapshot is beyond repair: what it stood for is nowhere else.
+//! Of a damaged log all before the damage is kept; of a damaged snapshot all frames that are right, and what the
+//! log behind it says. Both together become a new snapshot.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::files::Files;
 use super::frame::{self, Header};
 use super::record::{JUMP, put_number};
-use super::recover::{self, Damage, Recovered};
-use super::writer::begin_log;
-use super::{FORMAT, OpenError, lock};
+use super::recover::{self, Damage, Losses, Recovered};
+use super::snapshot::Image;
+use super::writer::no_records;
+use super::{FORMAT, LOG_TMP, OpenError, SNAPSHOT_TMP, lock, log_name, snapshot_name};
 use crate::history::HistoryLimits;
 
 /// How far the revision jumps beyond everything that can have been seen: a folder loses fewer writes than that,
@@ -27,15 +30,17 @@ const COPY: usize = 1 << 20;
 /// What a repair does, or would do.
 #[derive(Clone, Debug, Default)]
 pub struct Repair {
-    /// Where the log is damaged: file, offset and what is wrong; absent if it is not.
+    /// Where the folder is damaged: file, offset and what is wrong; absent if it is not.
     pub damage: Option<String>,
+    /// What is lost of the snapshot, if it is that which is damaged.
+    pub snapshot: Option<Losses>,
     /// The newest revision that is kept.
     pub revision: u64,
     /// How many objects are kept, of all tenants.
     pub objects: u64,
-    /// Writes behind the damage that can still be read. They are lost; there may be more.
+    /// Writes behind the damage of the log that can still be read. They are lost; there may be more.
     pub lost_writes: u64,
-    /// Bytes behind the damage. They are lost.
+    /// Bytes of the log behind its damage. They are lost.
     pub lost_bytes: u64,
     /// The files that keep what is lost.
     pub aside: Vec<String>,
@@ -68,6 +73,10 @@ async fn survey(files: &dyn Files, restored: bool) -> Result<(Repair, Recovered,
     let mut newest = report.revision;
     if let Some(damage) = &damage {
         repair.damage = Some(damage.what.clone());
+        if let Some((name, losses)) = &damage.snapshot {
+            repair.snapshot = Some(losses.clone());
+            repair.aside.push(files.path(&format!("{ASIDE}{name}")));
+        }
         for (name, offset) in &damage.lost {
             let read = async {
                 let len = files.len(name).await?;
@@ -95,31 +104,44 @@ async fn put_aside_and_jump(
     target: u64,
 ) -> io::Result<()> {
     let lost = damage.map_or(&[][..], |damage| &damage.lost);
-    for (name, _) in lost {
+    let snapshot = damage.and_then(|damage| damage.snapshot.as_ref()).map(|(name, _)| name);
+    for name in lost.iter().map(|(name, _)| name).chain(snapshot) {
         copy(files, name, &format!("{ASIDE}{name}")).await?;
     }
     files.sync_folder().await?;
+    if snapshot.is_some() {
+        // It takes the place of the damaged one, or is newer than that, in one step. What the log says is in it,
+        // so that the segments so far are not read any more.
+        let image = Image::of(&recovered.state);
+        image.write(files, SNAPSHOT_TMP, &AtomicBool::new(false)).await?;
+        files.rename(SNAPSHOT_TMP, &snapshot_name(image.revision)).await?;
+        files.sync_folder().await?;
+    }
     for (name, offset) in lost.iter().rev() {
         if *name != recovered.log || *offset == 0 {
             files.remove(name).await?;
         }
     }
     files.sync_folder().await?;
-    // The segment that goes on may be lost as a whole.
-    let known = files.names().await?.contains(&recovered.log);
-    let mut log = match known {
-        true => files.append(&recovered.log, recovered.log_len).await?,
-        false => begin_log(files, recovered.report.revision + 1).await?,
-    };
-    if known {
-        log.truncate(recovered.log_len).await?;
-    }
+    let first = recovered.report.revision + 1;
     let mut jump = frame::begin();
     jump.push(JUMP);
     put_number(&mut jump, target);
-    frame::seal(&mut jump, recovered.report.revision + 1, 1);
+    frame::seal(&mut jump, first, 1);
+    // The segment that goes on may be lost as a whole.
+    if snapshot.is_none() && files.names().await?.contains(&recovered.log) {
+        let mut log = files.append(&recovered.log, recovered.log_len).await?;
+        log.truncate(recovered.log_len).await?;
+        log.write(&jump).await?;
+        return log.sync().await;
+    }
+    // It appears with its jump: without it, the folder would pass for one that is right.
+    let mut log = files.create(LOG_TMP).await?;
+    log.write(&no_records(first)).await?;
     log.write(&jump).await?;
-    log.sync().await
+    log.sync().await?;
+    files.rename(LOG_TMP, &log_name(first)).await?;
+    files.sync_folder().await
 }
 
 async fn copy(files: &dyn Files, from: &str, to: &str) -> io::Result<()> {
@@ -266,5 +288,143 @@ mod tests {
         assert_eq!(store.report().objects, 12);
         let foreign = plan(&files(&Disk::default()), false).await;
         assert!(matches!(foreign, Err(OpenError::Format { .. })), "{foreign:?}");
+    }
+
+    /// How many objects the folders below have in their snapshot, and how many more in the log.
+    const OLD: usize = 12;
+    const NEW: usize = 3;
+
+    fn text(name: usize) -> String {
+        format!("{name:02}-{}", "x".repeat(60_000))
+    }
+
+    fn name(name: usize) -> String {
+        format!("{name:02}")
+    }
+
+    /// A disk with a snapshot of several frames, behind which the log has new objects, one that was changed and
+    /// one that was deleted; the snapshot's name, and where its frames begin. `remembers`: so many of the writes
+    /// are in the snapshot's history too.
+    async fn large(remembers: usize) -> (Disk, String, Vec<usize>) {
+        let disk = Disk::default();
+        let history = HistoryLimits { events: remembers, ..HistoryLimits::default() };
+        let whole = Options { history, snapshot_after_bytes: 1, ..Options::default() };
+        let store = Embedded::open_on(Arc::new(disk.clone()), Options { history, ..Options::default() }).await;
+        let store = store.expect("opens");
+        begin(&store, "t").await;
+        for number in 0..OLD {
+            put_text(&store, number, &text(number), Expect::Absent).await;
+        }
+        store.close().await;
+        let store = Embedded::open_on(Arc::new(disk.clone()), whole).await.expect("opens");
+        // What is written asks for the snapshot.
+        begin(&store, "second").await;
+        while !disk.names().await.expect("lists").iter().any(|name| name.starts_with("snapshot-")) {
+            tokio::task::yield_now().await;
+        }
+        store.close().await;
+        let store = open(&disk).await.expect("opens");
+        for number in OLD..OLD + NEW {
+            put_text(&store, number, &text(number), Expect::Absent).await;
+        }
+        let first = store.get(&key("t", "a", &name(0))).await.expect("answers").expect("is there");
+        put_text(&store, 0, "changed", Expect::Revision(first.revision)).await;
+        let second = store.get(&key("t", "a", &name(1))).await.expect("answers").expect("is there");
+        let delete = Write::Delete { key: key("t", "a", &name(1)), expect: second.revision, last: None };
+        store.commit(delete).await.expect("deletes");
+        store.close().await;
+        let names = disk.names().await.expect("lists");
+        let snapshot = names.into_iter().find(|name| name.starts_with("snapshot-")).expect("a snapshot");
+        let bytes = disk.bytes(&snapshot).expect("is there");
+        let mut begins = vec![0];
+        while begins[begins.len() - 1] < bytes.len() {
+            let at = begins[begins.len() - 1];
+            let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes"));
+            begins.push(at + frame::HEADER + length as usize);
+        }
+        begins.pop();
+        (disk, snapshot, begins)
+    }
+
+    async fn put_text(store: &Embedded, number: usize, text: &str, expect: Expect) {
+        let write = Write::Put { key: key("t", "a", &name(number)), expect, body: body(text) };
+        store.commit(write).await.expect("writes");
+    }
+
+    /// The numbers of the objects that are there; each has to be as it was last written.
+    async fn kept(store: &Embedded) -> Vec<usize> {
+        let mut kept = Vec::new();
+        for number in 0..OLD + NEW {
+            if let Some(entry) = store.get(&key("t", "a", &name(number))).await.expect("answers") {
+                let wanted = if number == 0 { "changed".to_owned() } else { text(number) };
+                let body = String::from_utf8_lossy(&entry.body).into_owned();
+                assert!(body.contains(&format!("\"{wanted}\"")), "{number} is another one");
+                kept.push(number);
+            }
+        }
+        kept
+    }
+
+    #[tokio::test]
+    async fn of_a_damaged_snapshot_all_frames_but_the_broken_one_are_kept() {
+        for remembers in [1, 6, 1000] {
+            let (disk, snapshot, begins) = large(remembers).await;
+            assert!(begins.len() > 2, "there are frames to lose: {begins:?}");
+            let whole = open(&disk.after_exit()).await.expect("opens").report().clone();
+            let mut most = 0;
+            for at in &begins {
+                let (broken, bytes) = broken(&disk, &snapshot, *at + 4);
+                assert!(matches!(open(&broken).await, Err(OpenError::Damaged { .. })));
+                let planned = plan(&files(&broken), false).await.expect("can be repaired");
+                assert_eq!(broken.bytes(&snapshot).expect("is there"), bytes, "a plan changes nothing");
+                let repair = apply(&files(&broken), false).await.expect("repairs");
+                assert_eq!(format!("{repair:?}"), format!("{planned:?}"), "it does what it said");
+                assert_eq!(broken.bytes(&format!("damaged-{snapshot}")).expect("is put aside"), bytes);
+
+                let store = open(&broken).await.expect("opens");
+                let kept = kept(&store).await;
+                assert_eq!(kept.len() as u64, repair.objects);
+                assert!([0, OLD, OLD + NEW - 1].iter().all(|number| kept.contains(number)), "the log counts: {kept:?}");
+                assert!(!kept.contains(&1), "it was deleted later");
+                let losses = repair.snapshot.expect("it is the snapshot");
+                // The first and the second are changed and deleted later, so they may be lost without a trace.
+                let missing = OLD + NEW - 1 - kept.len();
+                if let Some(lost) = losses.objects {
+                    let lost = lost as usize;
+                    assert!((missing..=missing + 2).contains(&lost), "{lost} lost, {missing} missing");
+                    assert_eq!(lost > 0, !losses.gaps.is_empty(), "{losses:?}");
+                }
+                most = most.max(kept.len());
+                let target = repair.jumps_to.expect("something may be lost");
+                assert!(target > whole.revision + JUMP_BY / 2);
+                assert_eq!(store.revision().await.expect("answers").0, target);
+                put(&store, "after").await;
+                store.close().await;
+                assert_eq!(open(&broken).await.expect("opens").report().objects, repair.objects + 1);
+                let again = apply(&files(&broken), false).await.expect("has nothing to do");
+                assert_eq!((again.damage, again.jumps_to), (None, None));
+            }
+            assert!(most >= (OLD + NEW) / 2, "at most {most} were kept, of {remembers} remembered");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_power_cut_while_a_snapshot_is_rescued_leaves_what_can_be_repaired() {
+        let (disk, snapshot, begins) = large(6).await;
+        let (broken, bytes) = broken(&disk, &snapshot, begins[1] + 4);
+        let whole = broken.after_exit();
+        let expected = apply(&files(&whole), false).await.expect("repairs").objects;
+        for cut in 1..=whole.operations() {
+            let disk = broken.after_exit();
+            disk.set_faults(DiskFaults { cut_at: Some(cut), ..DiskFaults::default() });
+            drop(apply(&files(&disk), false).await);
+            let found = disk.after_power_cut(cut * 7);
+            let repair = apply(&files(&found), false).await.expect("goes on");
+            let store = open(&found).await.expect("opens");
+            assert_eq!((repair.objects, store.report().objects), (expected, expected), "cut at {cut}");
+            assert!(store.revision().await.expect("answers").0 > JUMP_BY, "cut at {cut}: it jumped");
+            let aside = found.bytes(&format!("damaged-{snapshot}")).expect("is put aside");
+            assert_eq!(aside, bytes, "cut at {cut}");
+        }
     }
 }

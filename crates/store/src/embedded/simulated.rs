@@ -1,6 +1,6 @@
 //! A folder in memory that does what disks do when the power goes: it forgets what was not synced, keeps
-//! part of it, or keeps the later part and not the earlier. It can stop at any operation, run out of room
-//! and fail to sync. For tests and simulations.
+//! part of it, or keeps the later part and not the earlier. It can stop at any operation, run out of room,
+//! become read-only, break off in a write and fail to sync. For tests and simulations.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,8 +18,14 @@ pub struct DiskFaults {
     pub cut_at: Option<u64>,
     /// This sync of a file, counted from 1, fails, and what it was to make durable never will be.
     pub fail_sync_at: Option<u64>,
+    /// All syncs of files fail so.
+    pub fail_syncs: bool,
+    /// This write to a file, counted from 1, breaks off half-way with an error.
+    pub break_write_at: Option<u64>,
     /// How many more bytes can be written.
     pub room: Option<usize>,
+    /// Nothing can be changed, as of a file system that went read-only since it found itself damaged.
+    pub read_only: bool,
     /// Syncs answer well and do nothing.
     pub sync_lies: bool,
 }
@@ -35,6 +41,7 @@ pub struct Disk(Arc<Mutex<Inner>>);
 struct Inner {
     faults: DiskFaults,
     operations: u64,
+    writes: u64,
     syncs: u64,
     dead: bool,
     files: BTreeMap<u64, Content>,
@@ -147,6 +154,9 @@ impl Inner {
     /// Begins an operation that changes something; `Ok(true)`: the power goes in its middle.
     fn step(&mut self) -> io::Result<bool> {
         self.power()?;
+        if self.faults.read_only {
+            return Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem));
+        }
         self.operations += 1;
         self.dead = self.faults.cut_at == Some(self.operations);
         Ok(self.dead)
@@ -202,6 +212,11 @@ impl Disk {
         self.inner().operations
     }
 
+    /// How many writes to files there have been.
+    pub fn writes(&self) -> u64 {
+        self.inner().writes
+    }
+
     /// How many syncs of files there have been.
     pub fn syncs(&self) -> u64 {
         self.inner().syncs
@@ -235,7 +250,8 @@ impl Disk {
     pub fn after_exit(&self) -> Disk {
         let inner = self.inner();
         let faults = DiskFaults::default();
-        Disk(Arc::new(Mutex::new(Inner { dead: false, operations: 0, syncs: 0, faults, ..inner.clone() })))
+        let fresh = Inner { dead: false, operations: 0, writes: 0, syncs: 0, faults, ..inner.clone() };
+        Disk(Arc::new(Mutex::new(fresh)))
     }
 
     /// The bytes of the file `name`.
@@ -362,9 +378,11 @@ impl DiskFile {
     fn put(&self, at: usize, bytes: &[u8]) -> io::Result<()> {
         let mut inner = self.disk.inner();
         let cut = inner.step()?;
+        inner.writes += 1;
+        let breaks = inner.faults.break_write_at == Some(inner.writes);
         let room = inner.faults.room.unwrap_or(usize::MAX);
         let there = inner.content(self.file).data.len().saturating_sub(at);
-        let fits = if cut { bytes.len() / 2 } else { bytes.len().min(there.saturating_add(room)) };
+        let fits = if cut || breaks { bytes.len() / 2 } else { bytes.len().min(there.saturating_add(room)) };
         if let Some(room) = &mut inner.faults.room {
             *room -= fits.saturating_sub(there);
         }
@@ -372,6 +390,7 @@ impl DiskFile {
         match fits == bytes.len() {
             true => Ok(()),
             false if cut => Err(io::Error::other("the power went")),
+            false if breaks => Err(io::Error::other("the disk failed to write")),
             false => Err(io::Error::from(io::ErrorKind::StorageFull)),
         }
     }
@@ -406,7 +425,8 @@ impl FileWriter for DiskFile {
         let mut inner = self.disk.inner();
         let cut = inner.step()?;
         inner.syncs += 1;
-        let (fails, lies) = (inner.faults.fail_sync_at == Some(inner.syncs), inner.faults.sync_lies);
+        let fails = inner.faults.fail_syncs || inner.faults.fail_sync_at == Some(inner.syncs);
+        let lies = inner.faults.sync_lies;
         let content = inner.content(self.file);
         if fails {
             let (data, durable) = (&content.data, &content.durable);

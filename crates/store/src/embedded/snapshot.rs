@@ -107,16 +107,18 @@ impl Image {
         numbers: &Numbers,
         (tenant, resource, objects): (&Tenant, &Resource, &Objects),
     ) -> io::Result<()> {
-        out.frame.push(COLLECTION);
-        put_bytes(&mut out.frame, tenant.as_str().as_bytes());
-        put_bytes(&mut out.frame, resource.as_str().as_bytes());
         let seed = self.seeds.iter().find(|seed| seed.objects(resource).is_some_and(|theirs| theirs.is_same(objects)));
-        put_bytes(&mut out.frame, seed.map_or("", |seed| &seed.id).as_bytes());
+        put_collection(&mut out.frame, tenant, resource, seed.map_or("", |seed| &seed.id));
         out.end_record().await?;
         if seed.is_some() {
             return Ok(());
         }
         for entry in objects.iter_from(0) {
+            if out.records == 0 {
+                // Each frame says whose objects it has, so that it can be read without the one before.
+                put_collection(&mut out.frame, tenant, resource, "");
+                out.end_record().await?;
+            }
             match numbers.get(entry) {
                 Some(number) => {
                     out.frame.push(OBJECT_SHARED);
@@ -132,6 +134,13 @@ impl Image {
         }
         Ok(())
     }
+}
+
+fn put_collection(out: &mut Vec<u8>, tenant: &Tenant, resource: &Resource, template: &str) {
+    out.push(COLLECTION);
+    put_bytes(out, tenant.as_str().as_bytes());
+    put_bytes(out, resource.as_str().as_bytes());
+    put_bytes(out, template.as_bytes());
 }
 
 fn write_past(out: &mut Vec<u8>, numbers: &mut Numbers, change: Option<&Change>) {
@@ -204,6 +213,8 @@ pub(super) struct Loader {
     next: u64,
     shared: Vec<Arc<Entry>>,
     place: Option<(Tenant, Resource)>,
+    /// The namespace of the object before.
+    namespace: Option<Arc<str>>,
     objects: u64,
     ended: bool,
 }
@@ -211,7 +222,16 @@ pub(super) struct Loader {
 impl Loader {
     pub(super) fn new(limits: HistoryLimits) -> Self {
         let state = State::new(0, limits);
-        Loader { state, revision: 0, next: 0, shared: Vec::new(), place: None, objects: 0, ended: false }
+        Loader {
+            state,
+            revision: 0,
+            next: 0,
+            shared: Vec::new(),
+            place: None,
+            namespace: None,
+            objects: 0,
+            ended: false,
+        }
     }
 
     /// Takes the records of one frame; `None` if they make no sense.
@@ -250,7 +270,9 @@ impl Loader {
                 let revision = input.number()?;
                 let known = self.shared.last().map(|entry| &entry.resource).filter(|known| known.as_str() == resource);
                 let resource = known.cloned().unwrap_or_else(|| Resource::stored(resource));
-                self.shared.push(input.entry()?.entry(resource, revision, None));
+                let beside = self.shared.last().map(|last| &last.namespace);
+                let entry = input.entry()?.entry(resource, revision, None, beside);
+                self.shared.push(entry);
             }
             SPACE => {
                 let tenant = self.state.tenant(input.text()?);
@@ -260,7 +282,7 @@ impl Loader {
             OBJECT => {
                 let (tenant, resource) = self.place.clone()?;
                 let revision = input.number()?;
-                let entry = input.entry()?.entry(resource, revision, None);
+                let entry = input.entry()?.entry(resource, revision, None, self.namespace.as_ref());
                 self.put(&tenant, entry);
             }
             OBJECT_SHARED => {
@@ -276,12 +298,13 @@ impl Loader {
 
     fn put(&mut self, tenant: &Tenant, entry: Arc<Entry>) {
         self.objects += 1;
+        self.namespace = Some(entry.namespace.clone());
         self.state.place(tenant, entry);
     }
 
     fn load_collection(&mut self, input: &mut Input<'_>) -> Option<()> {
         let (tenant, resource) = (input.text()?, input.text()?);
-        let (tenant, resource) = (self.state.tenant(tenant), Resource::stored(resource));
+        let (tenant, resource) = (self.state.tenant(tenant), self.state.resource(tenant, resource));
         let template = input.text()?;
         if !template.is_empty() {
             let seed = self.state.seeds.get(template)?.clone();

@@ -8,9 +8,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::files::{FileWriter, Files};
 use super::frame;
@@ -90,7 +92,7 @@ pub(super) async fn begin_log(files: &dyn Files, first: u64) -> std::io::Result<
 }
 
 /// A frame without records: what a segment begins with, and its seal.
-fn no_records(first: u64) -> Vec<u8> {
+pub(super) fn no_records(first: u64) -> Vec<u8> {
     let mut frame = frame::begin();
     frame::seal(&mut frame, first, 0);
     frame
@@ -147,6 +149,8 @@ pub(super) struct Writer {
     len: u64,
     /// Up to which byte the log was filled with zeros.
     reserved: u64,
+    /// Whether the log has not been brought to rest since it was last written.
+    restless: bool,
     /// Names of the templates whose objects are on disk.
     templates: BTreeSet<String>,
     /// The frame buffer, kept to be used again.
@@ -169,6 +173,7 @@ impl Writer {
             name,
             len,
             reserved: len,
+            restless: true,
             templates,
             buffer: Vec::new(),
             snapshot_at: options.snapshot_after_bytes.max(snapshot_len),
@@ -183,7 +188,7 @@ impl Writer {
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Command>) {
         let mut commands = Vec::new();
         let mut closing = Vec::new();
-        while closing.is_empty() && queue.recv_many(&mut commands, FRAME_WRITES).await > 0 {
+        while closing.is_empty() && self.wait(&mut queue, &mut commands).await > 0 {
             let mut group = self.begin();
             for command in commands.drain(..) {
                 match command {
@@ -195,10 +200,8 @@ impl Writer {
             if self.len >= self.snapshot_at && self.is_idle() {
                 self.begin_snapshot().await;
             }
-            if queue.is_empty() {
-                self.rest(!closing.is_empty()).await;
-            }
         }
+        self.rest(true).await;
         queue.close();
         self.stop.store(true, Ordering::Relaxed);
         if let Some(snapshot) = self.snapshot.take() {
@@ -211,6 +214,23 @@ impl Writer {
             // Whoever closed it may not have waited.
             let _ = done.send(());
         }
+    }
+
+    /// Takes all commands that wait, and waits for the first; how many there are, 0 if nobody can ask any more.
+    /// Once nothing has come for a while, the log is brought to rest.
+    async fn wait(&mut self, queue: &mut mpsc::Receiver<Command>, commands: &mut Vec<Command>) -> usize {
+        if self.restless {
+            let came = match self.options.rest_after {
+                Duration::ZERO if queue.is_empty() => None,
+                rest_after => timeout(rest_after, queue.recv_many(commands, FRAME_WRITES)).await.ok(),
+            };
+            if let Some(came) = came {
+                return came;
+            }
+            self.restless = false;
+            self.rest(false).await;
+        }
+        queue.recv_many(commands, FRAME_WRITES).await
     }
 
     fn begin(&mut self) -> Group {
@@ -319,27 +339,31 @@ impl Writer {
         }
         frame::seal(&mut group.frame, group.first, group.changes.len() as u32);
         let end = self.len + group.frame.len() as u64;
-        let written = match self.log.write(&group.frame).await {
+        let (failed, whole) = match self.log.write(&group.frame).await {
             Ok(()) => {
+                self.restless = true;
                 // The file grows anyway; so the syncs to come are cheap.
                 if end > self.reserved {
                     self.reserve(end).await;
                 }
-                self.log.sync().await
+                (self.log.sync().await, true)
             }
-            Err(error) => Err(error),
+            Err(error) => (Err(error), false),
         };
-        let Err(error) = written else {
+        let Err(error) = failed else {
             self.len = end;
             return Ok(());
         };
-        let reason = self.fail(&format!("writing {} failed: {error}", self.files.path(&self.name)));
+        let action = if whole { "syncing" } else { "writing" };
+        let reason = self.fail(&format!("{action} {} failed: {error}", self.files.path(&self.name)));
         // A frame that is certainly cut off again was certainly not written.
         let cut = match self.log.truncate(self.len).await {
             Ok(()) => self.log.sync().await,
             Err(error) => Err(error),
         };
-        Err(if cut.is_ok() { StoreError::ReadOnly { reason } } else { StoreError::Unknown { reason } })
+        // Nor was one whose end is missing, wherever the write broke off: no frame ends with a byte that was
+        // there before, since before it there are zeros.
+        Err(if cut.is_ok() || !whole { StoreError::ReadOnly { reason } } else { StoreError::Unknown { reason } })
     }
 
     /// Refuses all writes from now on.

@@ -260,6 +260,45 @@ async fn after_a_failed_sync_writes_are_refused_and_reads_go_on() {
 }
 
 #[tokio::test]
+async fn a_write_that_breaks_off_is_known_not_to_have_happened() {
+    let whole = Disk::default();
+    work(&whole, 7).await;
+    for write in 3..whole.writes() {
+        let disk = Disk::new(DiskFaults { break_write_at: Some(write), ..DiskFaults::default() });
+        let ledgers = work(&disk, 7).await;
+        assert!(ledgers.iter().all(|ledger| ledger.doubtful.is_none()), "write {write}");
+        for found in [disk.after_exit(), disk.after_power_cut(write)] {
+            let wrong = violations(&found, &ledgers).await;
+            assert!(wrong.is_empty(), "write {write} broke off: {wrong:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_system_that_goes_read_only_refuses_writes_and_keeps_the_rest() {
+    let disk = Disk::default();
+    let store = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await.expect("opens");
+    let put = |name: &str| Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
+    begin(&store, "t").await;
+    store.commit(put("one")).await.expect("creates");
+    store.writable().await.expect("is writable");
+    disk.set_faults(DiskFaults { read_only: true, ..DiskFaults::default() });
+    for name in ["two", "three"] {
+        let refused = store.commit(put(name)).await;
+        assert!(matches!(refused, Err(StoreError::ReadOnly { .. })), "nothing was written: {refused:?}");
+    }
+    assert!(matches!(store.writable().await, Err(StoreError::ReadOnly { .. })));
+    assert!(store.get(&key("t", "a", "one")).await.expect("reads go on").is_some());
+    store.close().await;
+    let again = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await;
+    assert!(matches!(again, Err(OpenError::Io { .. })), "{again:?}");
+    disk.set_faults(DiskFaults::default());
+    let store = Embedded::open_on(Arc::new(disk), restless(HistoryLimits::default())).await.expect("opens");
+    assert_eq!(store.report().objects, 1);
+    store.commit(put("two")).await.expect("writes again");
+}
+
+#[tokio::test]
 async fn a_store_whose_disk_failed_says_so_until_it_is_opened_again() {
     let disk = Disk::default();
     let store = Embedded::open_on(Arc::new(disk.clone()), restless(HistoryLimits::default())).await.expect("opens");

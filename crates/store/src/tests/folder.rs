@@ -1,11 +1,12 @@
 //! The embedded engine on a real folder: what it refuses, and that it comes back.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::conformance::{begin, body, key};
-use crate::{Embedded, Expect, OpenError, Options, Store, Write};
+use crate::{Embedded, Expect, OpenError, Options, Revision, Store, Write};
 
 /// A folder that goes when the test ends.
 pub(super) struct Scratch(PathBuf);
@@ -36,10 +37,10 @@ async fn open(path: &Path) -> Result<Embedded, OpenError> {
     Embedded::open(path, Options::default()).await
 }
 
-async fn create(store: &Embedded, name: &str) {
+async fn create(store: &Embedded, name: &str) -> Revision {
     begin(store, "t").await;
     let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
-    store.commit(write).await.expect("creates");
+    store.commit(write).await.expect("creates").revision
 }
 
 fn listing(path: &Path) -> Vec<(String, Vec<u8>)> {
@@ -138,27 +139,79 @@ async fn a_check_tells_what_is_there() {
 /// Set for the child of the test below: the folder to write into.
 const CHILD: &str = "ALLOTMENT_STORE_TEST_CHILD";
 
+/// Decides when processes are killed; set to repeat a run.
+const SEED: &str = "ALLOTMENT_STORE_TEST_SEED";
+
+/// What a child acknowledges before it is killed, at most.
+const LINES: u64 = 400;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_killed_under_load_has_lost_nothing_that_it_acknowledged() {
     if let Some(folder) = std::env::var_os(CHILD) {
         return write_until_killed(Path::new(&folder)).await;
     }
-    kill(3).await;
+    kill(seed(), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long; part of the soak"]
 async fn a_process_that_is_killed_a_thousand_times_has_lost_nothing_that_it_acknowledged() {
-    for _ in 0..100 {
-        kill(10).await;
+    for folder in 0..100 {
+        kill(seed() + folder, 10).await;
     }
 }
 
-/// Kills the process that writes into a folder, again and again.
-async fn kill(rounds: usize) {
+fn seed() -> u64 {
+    std::env::var(SEED).map_or(1, |seed| seed.parse().expect("a seed is a number"))
+}
+
+/// What the children have acknowledged.
+#[derive(Debug, Default)]
+struct Acknowledged {
+    made: BTreeSet<String>,
+    gone: BTreeSet<String>,
+    /// The last value of each counter.
+    counters: BTreeMap<String, u64>,
+}
+
+impl Acknowledged {
+    fn take(&mut self, line: &str) -> Option<()> {
+        let mut words = line.split(' ');
+        match (words.next()?, words.next()?.to_owned(), words.next()) {
+            ("made", name, None) => drop(self.made.insert(name)),
+            ("gone", name, None) => drop(self.gone.insert(name)),
+            ("counted", name, Some(value)) => drop(self.counters.insert(name, value.parse().ok()?)),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    async fn check(&self, store: &Embedded, about: &str) {
+        let find = async |name: &str| store.get(&key("t", "a", name)).await.expect("answers");
+        for name in &self.made {
+            // Those with a short life may have gone without anybody having been told.
+            let there = find(name).await.is_some();
+            assert!(there || name.ends_with("-short"), "{about}: {name} is lost");
+        }
+        for name in &self.gone {
+            assert!(find(name).await.is_none(), "{about}: {name} is there again");
+        }
+        for (name, value) in &self.counters {
+            let found = value_of(&find(name).await.unwrap_or_else(|| panic!("{about}: {name} is lost")));
+            assert!(found >= *value, "{about}: {name} went back from {value} to {found}");
+        }
+    }
+}
+
+/// Kills the process that writes into a folder, again and again, each time at another moment.
+async fn kill(seed: u64, rounds: u64) {
     let scratch = Scratch::new("killed");
-    let mut acknowledged = 0;
+    let mut acknowledged = Acknowledged::default();
+    let mut state = seed;
     for round in 0..rounds {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let lines = 1 + (state >> 33) % LINES;
+        let about = format!("{SEED}={seed}, kill {round} after {lines} lines");
         let mut child = std::process::Command::new(std::env::current_exe().expect("knows itself"))
             .args(["--exact", "--nocapture"])
             .arg("tests::folder::a_process_that_is_killed_under_load_has_lost_nothing_that_it_acknowledged")
@@ -167,23 +220,23 @@ async fn kill(rounds: usize) {
             .spawn()
             .expect("starts");
         let output = std::io::BufReader::new(child.stdout.take().expect("is piped"));
-        let lines = std::io::BufRead::lines(output).map_while(Result::ok);
-        let mut names: Vec<String> =
-            lines.filter_map(|line| line.strip_prefix("wrote ").map(str::to_owned)).take(100 * (round + 1)).collect();
+        let told = std::io::BufRead::lines(output).map_while(Result::ok);
+        let taken = told.filter_map(|line| acknowledged.take(&line)).take(lines as usize).count();
         child.kill().expect("is killed");
         child.wait().expect("ends");
-        let store = open(scratch.path()).await.expect("opens");
-        assert!(names.len() >= 100, "the child wrote {} objects", names.len());
-        acknowledged += names.len() as u64;
-        assert!(store.report().objects >= acknowledged);
-        for name in names.drain(..) {
-            assert!(store.get(&key("t", "a", &name)).await.expect("answers").is_some(), "{name} is lost");
-        }
+        assert_eq!(taken as u64, lines, "{about}: the child ended by itself");
+        let store = open(scratch.path()).await.unwrap_or_else(|error| panic!("{about}: {error}"));
+        acknowledged.check(&store, &about).await;
         store.close().await;
     }
 }
 
-/// Says the name of every object only once that is acknowledged.
+fn value_of(entry: &crate::Entry) -> u64 {
+    let text = String::from_utf8_lossy(&entry.body).into_owned();
+    text.rsplit('"').nth(1).and_then(|value| value.parse().ok()).expect("a number")
+}
+
+/// Makes, counts and deletes, and says so of each only once that is acknowledged.
 async fn write_until_killed(folder: &Path) {
     let options = Options { snapshot_after_bytes: 20_000, ..Options::default() };
     let store = Embedded::open(folder, options).await.expect("opens");
@@ -195,13 +248,38 @@ async fn write_until_killed(folder: &Path) {
             for count in 0..u64::MAX {
                 let name = format!("{begin}-{task}-{count}");
                 create(&store, &name).await;
-                let line = format!("\nwrote {name}\n");
-                // The pipe ends when the parent has read enough; then the kill is near.
-                if std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes()).is_err() {
-                    std::future::pending::<()>().await;
+                tell(&format!("made {name}")).await;
+                if count % 3 == 0 {
+                    let value = count_on(&store, &format!("counter-{task}")).await;
+                    tell(&format!("counted counter-{task} {value}")).await;
+                }
+                if count % 4 == 0 {
+                    let name = format!("{name}-short");
+                    let expect = create(&store, &name).await;
+                    tell(&format!("made {name}")).await;
+                    let delete = Write::Delete { key: key("t", "a", &name), expect, last: None };
+                    store.commit(delete).await.expect("deletes");
+                    tell(&format!("gone {name}")).await;
                 }
             }
         });
     }
     tasks.join_all().await;
+}
+
+/// One more than the counter had.
+async fn count_on(store: &Embedded, name: &str) -> u64 {
+    let key = key("t", "a", name);
+    let before = store.get(&key).await.expect("answers");
+    let value = before.as_deref().map_or(0, value_of) + 1;
+    let expect = before.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
+    store.commit(Write::Put { key, expect, body: body(&value.to_string()) }).await.expect("writes");
+    value
+}
+
+async fn tell(line: &str) {
+    // The pipe ends when the parent has read enough; then the kill is near.
+    if std::io::Write::write_all(&mut std::io::stdout(), format!("\n{line}\n").as_bytes()).is_err() {
+        std::future::pending::<()>().await;
+    }
 }

@@ -8,7 +8,8 @@ use crate::{Embedded, Faults, HistoryLimits, Memory, Options, conformance};
 
 /// Options with this history, and snapshots all the time; room in the log for some two writes.
 pub(super) fn restless(history: HistoryLimits) -> Options {
-    Options { history, snapshot_after_bytes: 2000, log_reserve_bytes: 500 }
+    let rest_after = std::time::Duration::ZERO;
+    Options { history, snapshot_after_bytes: 2000, log_reserve_bytes: 500, rest_after }
 }
 
 #[tokio::test]
