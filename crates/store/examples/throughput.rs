@@ -50,8 +50,16 @@ async fn create(store: &dyn Store, tenant: &str, name: String, body: Encoded) ->
     Ok(store.commit(Write::Put { key: key(tenant, name), expect: Expect::Absent, body }).await?.revision)
 }
 
+/// Begins the key space of a tenant, with nothing in it.
+async fn begin(store: &dyn Store, tenant: &str) -> Result<()> {
+    let template = Arc::new(Template { id: "nothing".into(), entries: Vec::new() });
+    store.commit(Write::Instantiate { tenant: Tenant::logical(tenant), template }).await?;
+    Ok(())
+}
+
 /// Each writer creates objects of 1 KiB, one after another.
 async fn durable_creates(store: &Embedded, writers: usize, seconds: u64) -> Result<()> {
+    begin(store, &format!("w{writers}")).await?;
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for writer in 0..writers {
@@ -74,6 +82,7 @@ async fn durable_creates(store: &Embedded, writers: usize, seconds: u64) -> Resu
 }
 
 async fn fill(store: &Arc<dyn Store>, objects: usize, len: usize) -> Result<()> {
+    begin(&**store, "big").await?;
     let mut tasks = JoinSet::new();
     for writer in 0..64 {
         let (store, body) = (store.clone(), body(len)?);
@@ -117,6 +126,7 @@ fn scope(tenant: &str) -> Scope {
 /// Fifty watchers of one collection, sixteen writers.
 async fn watches(store: &Embedded) -> Result<()> {
     const EVENTS: usize = 20_000;
+    begin(store, "watched").await?;
     let from = store.revision().await?;
     let mut tasks = JoinSet::new();
     let begun = Instant::now();
@@ -190,6 +200,7 @@ async fn opening(folder: &Path, objects: usize, len: usize) -> Result<()> {
     let begun = Instant::now();
     fill(&shared, objects, len).await?;
     println!("create {objects} of {len} bytes, 64 writers {:>9} /s", rate(objects, begun));
+    println!("    {:>9} bytes resident", resident()?);
     lists(&store).await?;
     let begun = Instant::now();
     store.close().await;
