@@ -21,8 +21,16 @@ pub trait Entropy: Debug + Send + Sync + 'static {
         self.fill(&mut bytes);
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+        let mut text = String::with_capacity(36);
+        for (index, byte) in bytes.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            for half in [byte >> 4, byte & 0x0f] {
+                text.push(char::from(b"0123456789abcdef"[usize::from(half)]));
+            }
+        }
+        text
     }
 
     /// `length` characters of the alphabet that Kubernetes takes for generated names: no vowels, so no

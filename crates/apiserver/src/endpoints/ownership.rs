@@ -5,11 +5,14 @@
 
 use allotment_machinery::apply::{FieldSet, Managers, TypeRef, Versions, Writer, set_managers};
 use allotment_machinery::json::{Map, Value};
+use allotment_machinery::object::metadata_mut;
 
 use super::metadata::format_time;
 use crate::registry::{Row, Version};
 use crate::server::Context;
 
+/// The member of the metadata that says who owns what.
+const ENTRIES: &str = "managedFields";
 /// The longest name of a manager, in bytes; what a client calls itself is cut there.
 const MAX_NAME: usize = 128;
 
@@ -131,7 +134,7 @@ pub(super) fn now(cx: &Context) -> String {
 
 /// Takes `managedFields` out of an object.
 pub(super) fn take_entries(object: &mut Map) -> Option<Value> {
-    object.get_mut("metadata").and_then(Value::as_object_mut)?.remove("managedFields")
+    object.get_mut("metadata").and_then(Value::as_object_mut)?.remove(ENTRIES)
 }
 
 /// Says of a new object who owns it: whoever makes it.
@@ -188,27 +191,36 @@ fn is_reset(given: &Value) -> bool {
 
 /// Takes new times back if they are all that a write changes: it is none then.
 pub(super) fn keep_times(old: &Map, new: &mut Map) {
-    let entries = |object: &Map| object.get("metadata").and_then(|metadata| metadata.get("managedFields")).cloned();
-    let (Some(before), Some(after)) = (entries(old), entries(new)) else { return };
-    if before == after || !same_but_times(&before, &after) {
-        return;
+    fn metadata(object: &Map) -> Option<&Map> {
+        object.get("metadata")?.as_object()
     }
-    let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    metadata.insert("managedFields", before);
-    if old != new
-        && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
-    {
-        metadata.insert("managedFields", after);
+    let (Some(old_metadata), Some(new_metadata)) = (metadata(old), metadata(new)) else { return };
+    let (Some(before), Some(after)) = (old_metadata.get(ENTRIES), new_metadata.get(ENTRIES)) else { return };
+    let same = before != after
+        && same_but_times(before, after)
+        && same_but(old, new, "metadata")
+        && same_but(old_metadata, new_metadata, ENTRIES);
+    if same {
+        let before = before.clone();
+        if let Some(metadata) = metadata_mut(new) {
+            metadata.insert(ENTRIES, before);
+        }
     }
+}
+
+/// Whether two objects are equal but for one member.
+fn same_but(left: &Map, right: &Map, name: &str) -> bool {
+    let others = |(have, _): &(&str, &Value)| *have != name;
+    left.iter().filter(others).eq(right.iter().filter(others))
 }
 
 fn same_but_times(left: &Value, right: &Value) -> bool {
     let (Some(left), Some(right)) = (left.as_array(), right.as_array()) else { return false };
-    let rest = |entry: &'_ Value| -> Vec<(String, Value)> {
-        let members = entry.as_object().into_iter().flat_map(Map::iter);
-        members.filter(|(name, _)| *name != "time").map(|(name, value)| (name.to_owned(), value.clone())).collect()
+    let same = |(left, right): (&Value, &Value)| match (left.as_object(), right.as_object()) {
+        (Some(left), Some(right)) => same_but(left, right, "time"),
+        _ => left == right,
     };
-    left.len() == right.len() && left.iter().zip(right).all(|(left, right)| rest(left) == rest(right))
+    left.len() == right.len() && left.iter().zip(right).all(same)
 }
 
 #[cfg(test)]

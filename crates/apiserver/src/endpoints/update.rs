@@ -47,7 +47,10 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
             return Err(ApiError::not_found(about(row, &key.name)));
         };
         check_uid(row, &object, &current, options.dry_run)?;
-        match replace(cx, row, current, object.clone(), options, Revision::Sent).await {
+        // One that names its revision is tried once, and needs no copy.
+        let once = given_revision(&object).is_ok_and(|revision| revision != 0);
+        let sent = if once { std::mem::take(&mut object) } else { object.clone() };
+        match replace(cx, row, current, sent, options, Revision::Sent).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),
             Err(Raced::Again) => {}
             Err(Raced::Failed(error)) => return Err(error),
@@ -64,6 +67,9 @@ fn check_names(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError
 /// A UID in the body of a PUT is a precondition.
 pub(super) fn check_uid(row: &Row, object: &Map, current: &Entry, dry_run: bool) -> Result<(), ApiError> {
     let Some(uid) = metadata_str(object, "uid") else { return Ok(()) };
+    if current.has_uid(uid) {
+        return Ok(());
+    }
     let stored = allotment_machinery::json::parse(&current.body).ok();
     let have = stored.as_ref().and_then(|stored| stored.at(&["metadata", "uid"])).and_then(Value::as_str);
     match have {
@@ -272,16 +278,14 @@ fn count_generation(row: &Row, subresource: &str, retyped: bool, old: &Map, new:
         return;
     }
     let counts_status = row.kind.custom && !row.version().subresources.status;
-    let counted = |key: &str| key != "metadata" && (counts_status || key != "status");
-    let desired = |object: &Map| -> Vec<(String, Value)> {
-        object.iter().filter(|(key, _)| counted(key)).map(|(key, value)| (key.to_owned(), value.clone())).collect()
-    };
-    let counted = |object: &Map| {
+    let counted = |(key, _): &(&str, &Value)| *key != "metadata" && (counts_status || *key != "status");
+    let same = || old.iter().filter(counted).eq(new.iter().filter(counted));
+    let metadata = |object: &'_ Map| {
         let name = row.kind.strategy.counts_metadata()?;
         let value = object.get("metadata").and_then(|metadata| metadata.get(name));
         value.filter(|value| value.as_object().is_none_or(|map| !map.is_empty())).cloned()
     };
-    if !retyped && desired(old) == desired(new) && counted(old) == counted(new) {
+    if !retyped && same() && metadata(old) == metadata(new) {
         return;
     }
     if let Some(metadata) = metadata_mut(new) {
@@ -293,15 +297,14 @@ fn count_generation(row: &Row, subresource: &str, retyped: bool, old: &Map, new:
 fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &str) -> Result<(), ApiError> {
     create::check_kind(row, new)?;
     let empty = Map::new();
-    let metadata =
-        |object: &'_ Map| -> Map { object.get("metadata").and_then(Value::as_object).unwrap_or(&empty).clone() };
-    let (old_metadata, new_metadata) = (metadata(old), metadata(new));
+    let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+    let new_metadata = new.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     // Kubernetes judges metadata in layers, and each tells what it finds.
     let checks = row.kind.strategy.metadata_checks();
-    let mut errors = told(&rules::validate_update(&new_metadata, &old_metadata), 1 + checks.change);
-    errors.extend(told(&rules::validate_always(&new_metadata), 1 + checks.whole));
+    let mut errors = told(&rules::validate_update(new_metadata, old_metadata), 1 + checks.change);
+    errors.extend(told(&rules::validate_always(new_metadata), 1 + checks.whole));
     if checks.core {
-        errors.extend(told(&rules::validate_core_finalizers(&new_metadata), checks.change + checks.whole));
+        errors.extend(told(&rules::validate_core_finalizers(new_metadata), checks.change + checks.whole));
     }
     let schema = &row.version().schema;
     errors.extend(match operation {

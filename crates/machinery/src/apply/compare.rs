@@ -47,7 +47,7 @@ impl Comparison {
     }
 
     fn take(&mut self, element: PathElement, found: Found) {
-        if found.itself.is_none() && found.within.is_same() {
+        if found.is_none() {
             return;
         }
         let put = |set: &mut FieldSet, member: bool, children: FieldSet| {
@@ -61,6 +61,9 @@ impl Comparison {
     }
 
     fn union(self, other: Comparison) -> Comparison {
+        if self.is_same() {
+            return other;
+        }
         Comparison {
             removed: self.removed.union(&other.removed),
             modified: self.modified.union(&other.modified),
@@ -81,6 +84,13 @@ enum Change {
 struct Found {
     itself: Option<Change>,
     within: Comparison,
+}
+
+impl Found {
+    /// Whether nothing happened.
+    fn is_none(&self) -> bool {
+        self.itself.is_none() && self.within.is_same()
+    }
 }
 
 /// What a form of the type says of two values.
@@ -170,7 +180,10 @@ fn members(map: &MapAtom<'_>, old: Option<&Map>, new: Option<&Map>) -> Compariso
         };
         let old = left.next_if(|(have, _)| *have == name).map(|(_, value)| value);
         let new = right.next_if(|(have, _)| *have == name).map(|(_, value)| value);
-        out.take(PathElement::field(name), values(old, new, map.member(name)));
+        let found = values(old, new, map.member(name));
+        if !found.is_none() {
+            out.take(PathElement::field(name), found);
+        }
     }
 }
 

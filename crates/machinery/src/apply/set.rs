@@ -96,6 +96,9 @@ impl FieldSet {
         if other.is_empty() {
             return self.clone();
         }
+        if self.is_empty() {
+            return other.clone();
+        }
         let mut nodes = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
         self.zip(other, |pair| match pair {
             Pair::Left(node) | Pair::Right(node) => nodes.push(node.clone()),

@@ -136,6 +136,9 @@ impl<'a> Updater<'a> {
     pub(super) fn update(&self, live: &Map, new: &Map, managers: &mut Managers) -> Result<FieldSet, UpdateError> {
         self.reconcile_all(live, managers)?;
         let comparison = self.take_over(live, new, managers, None, true)?;
+        if comparison.modified.is_empty() {
+            return Ok(comparison.added);
+        }
         Ok(comparison.modified.union(&comparison.added))
     }
 
@@ -203,6 +206,9 @@ impl<'a> Updater<'a> {
         force: bool,
     ) -> Result<Comparison, UpdateError> {
         let own = Comparison::of(live, new, self.own_type()?).excluding(&self.reset(self.version));
+        if managers.is_empty() {
+            return Ok(own);
+        }
         let mut changes = Changes { updater: self, live, new, by_version: BTreeMap::new() };
         changes.by_version.insert(self.version.to_owned(), Some(Change::of(&own)));
         let mut conflicts = Vec::new();

@@ -10,6 +10,9 @@ pub const MAX_DEPTH: usize = 256;
 /// Digits that every float's range has room for.
 const SAFE_DIGITS: usize = 300;
 
+/// Bytes that a text with escapes gets beyond twice what comes before the first of them.
+const ESCAPED_ROOM: usize = 64;
+
 /// Why a text is not JSON, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
@@ -290,7 +293,10 @@ impl Parser<'_> {
             self.at += 1;
             return Ok(text);
         }
-        let mut text = self.text[start..self.at].to_owned();
+        // A text with one line end or quote has more of them: it gets room for some, and then doubles.
+        let plain = &self.text[start..self.at];
+        let mut text = String::with_capacity(2 * plain.len() + ESCAPED_ROOM);
+        text.push_str(plain);
         loop {
             match self.peek() {
                 Some(b'"') => {
