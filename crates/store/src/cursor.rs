@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_that_is_not_read_keeps_few_bytes() {
         let shared = shared();
-        let mut cursor = Cursor::new(shared.clone(), WatchScope::All, Revision(0)).expect("a watch");
+        let mut cursor = Cursor::new(shared.clone(), WatchScope::All, shared.revision()).expect("a watch");
         (0..READ_AHEAD).for_each(|name| put(&shared, &name.to_string(), &"x".repeat(READ_AHEAD_BYTES / 4)));
         cursor.next().await.expect("goes on");
         let kept: usize = cursor.ahead.events.iter().map(|event| event.entry.body.len()).sum();

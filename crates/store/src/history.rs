@@ -26,9 +26,12 @@ impl Default for HistoryLimits {
     }
 }
 
-/// History up to so much is kept however little the state holds: some thousand writes of a small landscape,
-/// enough for every client to come back after a restart of its own.
-pub(crate) const LEAST_BYTES: usize = 2 << 20;
+/// History up to so much is kept however little the state holds: some hundred writes of a small landscape, enough
+/// for clients of its busy kinds to come back after a restart of their own; those of quiet ones have longer, and
+/// lists are short. It is no more because of what it does to memory when a large landscape becomes small: what is
+/// left of the history then lies scattered over all that there was, and keeps ten times its size from being
+/// given back.
+pub(crate) const LEAST_BYTES: usize = 512 << 10;
 
 /// What an event costs beside its body: itself, its entry, its places in three rings.
 pub const EVENT_COST: usize = 256;
