@@ -26,7 +26,8 @@ const STARTS: usize = 20;
 const REQUESTS: usize = 300;
 const SOME: usize = 20;
 const TENANTS: usize = 1000;
-const DEFINITIONS: usize = 200;
+const DEFINITIONS: usize = 1000;
+const DEFINED: usize = 200;
 const ROUNDS: usize = 3;
 const OBJECTS: usize = 100;
 const NAMESPACE: &str = "figures";
@@ -308,19 +309,19 @@ async fn definitions(binary: &Path) -> Result<()> {
     let dir = tempdir()?;
     let (server, client) = prepared(binary, &dir).await?;
     tokio::time::sleep(Duration::from_secs(15)).await;
-    let each = |what: &str, before: u64, after: u64| {
-        println!("{what}: {} KiB each, n={DEFINITIONS}", after.saturating_sub(before) / DEFINITIONS as u64);
+    let each = |what: &str, count: usize, before: u64, after: u64| {
+        println!("{what}: {:.1} KiB each, n={count}", after.saturating_sub(before) as f64 / count as f64);
     };
     let before = server.resident()?;
     for index in 0..DEFINITIONS {
         create_definition(&client, &small_definition(index)?).await?;
     }
     tokio::time::sleep(Duration::from_secs(15)).await;
-    each("small definitions", before, server.resident()?);
+    each("small definitions", DEFINITIONS, before, server.resident()?);
 
     let mut events = watch_secrets(&client).await?;
     let mut inside = Vec::new();
-    for index in 0..DEFINITIONS {
+    for index in 0..DEFINED {
         let (_, granted) = request_once(&client, &mut events, &format!("d{index}")).await?;
         inside.push(granted);
     }
@@ -330,7 +331,7 @@ async fn definitions(binary: &Path) -> Result<()> {
         create_definition(granted, &small_definition(0)?).await?;
     }
     tokio::time::sleep(Duration::from_secs(15)).await;
-    each("the same in as many logical clusters", before, server.resident()?);
+    each("the same in as many logical clusters", DEFINED, before, server.resident()?);
 
     let large = large_definition()?;
     let bytes = serde_json::to_vec(&large)?.len();
