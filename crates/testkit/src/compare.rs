@@ -242,7 +242,9 @@ impl Comparison<'_> {
         let mut before = "";
         for (left, right) in left.iter().zip(&right) {
             // The newest version of a server is nobody else's.
-            let current = before.ends_with("current: ") || theirs.starts_with("too old resource version: ");
+            let current =
+                ["current: ", "the ResourceVersion in the precondition ("].iter().any(|of| before.ends_with(of))
+                    || theirs.starts_with("too old resource version: ");
             same &= current && matches!((left, right), (Token::Digits(_), Token::Digits(_))) || self.same(left, right);
             if let Token::Text(text) = left {
                 before = text;

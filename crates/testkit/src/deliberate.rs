@@ -195,6 +195,13 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "versions with different schemas may be selected by the same fields",
+        is_it: |case| {
+            const MISSED: &str = "may only be set when validations.schema is included";
+            case.theirs.status == 422 && case.their_message().contains(MISSED)
+        },
+    },
+    Row {
         why: "a whole number may be a multiple of one that is not whole",
         is_it: |case| case.theirs.status == 422 && case.their_message().contains("factor MultipleOf declared for"),
     },

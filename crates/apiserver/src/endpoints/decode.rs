@@ -103,6 +103,11 @@ pub(super) fn object(
 pub(super) fn shape(row: &Row, object: &mut Map, duplicates: Vec<String>) -> Result<Vec<String>, DecodeError> {
     let mut unknown = Vec::new();
     metadata::decode(object, &mut unknown)?;
+    // What is of another custom kind has another schema, and is refused when it is validated.
+    let other_kind = row.kind.custom && object.get("kind").and_then(Value::as_str) != Some(&row.kind.kind);
+    if other_kind {
+        return Ok(complaints(true, duplicates, &unknown));
+    }
     unknown.extend(row.version().schema.decode(object)?.unknown);
     row.version().schema.default(object);
     row.kind.strategy.default(object);

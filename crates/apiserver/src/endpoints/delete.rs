@@ -140,7 +140,17 @@ pub(crate) async fn delete_entry(
 fn check_preconditions(row: &Row, old: &Map, current: &Entry, options: &DeleteOptions) -> Result<(), ApiError> {
     let about = About { group: row.kind.shown_group(), resource: &row.kind.kind, name: &current.name };
     let uid = metadata_str(old, "uid").unwrap_or_default();
+    // Namespaces and definitions look at them before the storage does, and have other words for it.
+    let kind = &row.kind;
+    let looks_first = !kind.custom && matches!(kind.plural.as_str(), "namespaces" | "customresourcedefinitions");
+    let failed = |what: &str, asked: &str, have: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {asked}, {what} in object meta: {have}");
+        ApiError::conflict(store::about(row, &current.name), &why)
+    };
     if let Some(asked) = options.uid.as_deref().filter(|asked| *asked != uid) {
+        if looks_first {
+            return Err(failed("UID", asked, uid));
+        }
         let why = format!(
             "the UID in the precondition ({asked}) does not match the UID in record ({uid}). The object might have \
              been deleted and then recreated"
@@ -149,6 +159,9 @@ fn check_preconditions(row: &Row, old: &Map, current: &Entry, options: &DeleteOp
     }
     let revision = current.revision.to_string();
     if let Some(asked) = options.resource_version.as_deref().filter(|asked| *asked != revision) {
+        if looks_first {
+            return Err(failed("ResourceVersion", asked, &revision));
+        }
         let why = format!(
             "the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record \
              ({revision}). The object might have been modified"

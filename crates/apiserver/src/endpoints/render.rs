@@ -125,8 +125,7 @@ fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
         Form::Table => {
             let shape = Shape::of(call)?;
             let object = whole_map(row, body)?;
-            let version = metadata_str(&object, "resourceVersion").unwrap_or_default().to_owned();
-            let metadata = json!({ "resourceVersion": version });
+            let metadata = row_metadata(&object);
             let rows = vec![shape.table_row(row, &object)];
             Ok(encoded(&table::table(accept.meta_version, metadata, Some(table::columns(row)), rows), accept))
         }
@@ -230,6 +229,14 @@ fn item(row: &Row, body: &[u8]) -> Result<Value, ApiError> {
     if row.kind.custom { whole(row, body) } else { parsed(body).map(Value::Object) }
 }
 
+/// The metadata of a table of one object: its version, unless it has none, as after a dry run.
+fn row_metadata(object: &Map) -> Value {
+    match metadata_str(object, "resourceVersion") {
+        Some(version) => json!({ "resourceVersion": version }),
+        None => json!({}),
+    }
+}
+
 fn partial(object: &Map, version: &str) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new()));
     let version = format!("meta.k8s.io/{version}");
@@ -321,9 +328,8 @@ impl Shape {
 
     fn event_table(&mut self, row: &Row, object: &Map) -> Value {
         let columns = (!std::mem::replace(&mut self.told_columns, true)).then(|| table::columns(row));
-        let version = metadata_str(object, "resourceVersion").unwrap_or_default().to_owned();
         let rows = vec![self.table_row(row, object)];
-        table::table(self.accept.meta_version, json!({ "resourceVersion": version }), columns, rows)
+        table::table(self.accept.meta_version, row_metadata(object), columns, rows)
     }
 
     /// The frame that tells how far the watch has come.

@@ -51,15 +51,17 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
         _ => None,
     };
     let key = store::named(call)?;
-    let change = match sent {
-        Some(wanted) => Change::Update(wanted),
-        None if applies => Change::Apply(configuration(call, options)?, force),
-        None => Change::Patch,
-    };
+    let mut change = sent.map(Change::Update);
     for _ in 0..ATTEMPTS {
         let current = store::get(cx, row, &key).await?;
+        // What is to be applied is read once it is known that there is something to apply it to.
+        let change = match &change {
+            Some(change) => change,
+            None if applies => change.insert(Change::Apply(configuration(call, options)?, force)),
+            None => change.insert(Change::Patch),
+        };
         let old = store::object_of(row, &current.body)?;
-        let object = scaled(call, scale, &old, &change)?;
+        let object = scaled(call, scale, &old, change)?;
         check_uid(row, &object, &current, options.dry_run)?;
         match replace_owned(cx, row, current, old, object, options, Revision::Patched).await {
             Ok(body) => {

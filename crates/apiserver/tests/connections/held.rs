@@ -102,7 +102,7 @@ async fn thousands_of_connections_of_nobody_keep_nobody_out() {
         for _ in 0..ROOM {
             let mut stream = house.connect().await;
             // Every other one says something, but not who it is.
-            if held.len() % 2 == 0 {
+            if held.len().is_multiple_of(2) {
                 stream.write_all(b"GET /version HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("writes");
             }
             held.push(stream);

@@ -36,7 +36,7 @@ pub use embedded::check_embedded_metadata;
 pub use intern::Interner;
 pub use node::{Additional, Junctors, ListType, MapType, NamedSchema, Patch, Schema, SchemaRef, Shape, ValueRules};
 pub use numbers::{canonical_number, normalise_but_floats, normalise_numbers, settle_floats};
-pub use parse::{parse_structural, unrecognized_formats};
+pub use parse::{parse_structural, read_structural, unrecognized_formats};
 pub use pattern::Pattern;
 pub use prune::prune;
 pub use validate::{validate, validate_status, validate_update};

@@ -14,6 +14,15 @@ use crate::json::{Number, Value};
 /// # Errors
 /// Everything that is not structural or not supported, with the texts of Kubernetes' own validation.
 pub fn parse_structural(value: &Value, path: &Path) -> Result<Schema, Vec<FieldError>> {
+    match read_structural(value, path) {
+        (Some(schema), errors) if errors.is_empty() => Ok(schema),
+        (_, errors) => Err(errors),
+    }
+}
+
+/// The schema that stands at `path` of a definition, as far as it can be read, and what is wrong with it. Where
+/// only its defaults are wrong, say, other parts of the definition can still be held against it.
+pub fn read_structural(value: &Value, path: &Path) -> (Option<Schema>, Vec<FieldError>) {
     let raw = Raw::new(value);
     let keywords = keywords::check(raw, path);
     let mut errors = Vec::new();
@@ -29,7 +38,7 @@ pub fn parse_structural(value: &Value, path: &Path) -> Result<Schema, Vec<FieldE
     if structural {
         errors.extend(defaults_check::check(&schema, path));
     }
-    if errors.is_empty() { Ok(schema) } else { Err(errors) }
+    ((!keywords.unsupported).then_some(schema), errors)
 }
 
 /// Whether some node names the dialect that it is written in.

@@ -45,6 +45,9 @@ impl Strategy for Namespace {
 
     fn default(&self, object: &mut Map) {
         self.canonicalise(object);
+        if let Some(status) = object.object_mut("status") {
+            status.get_or_insert_with("phase", || Value::from("Active"));
+        }
     }
 
     fn prepare(&self, operation: Operation<'_>, object: &mut Map) {

@@ -11,7 +11,7 @@ use crate::crd::spec;
 /// How many fields there may be, as in Kubernetes.
 const MOST_FIELDS: usize = 8;
 
-/// Checks `selectableFields` of a version with `schema`, if that is right itself.
+/// Checks `selectableFields` of a version with `schema`, if that can be read.
 pub(super) fn check(fields: &[Value], schema: Option<&Schema>, path: &Path, errors: &mut Vec<FieldError>) {
     let mut seen = BTreeSet::new();
     for (index, field) in fields.iter().filter_map(Value::as_object).enumerate() {

@@ -3,7 +3,7 @@
 use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names::dns1035_label;
-use allotment_machinery::schema::{Schema, parse_structural};
+use allotment_machinery::schema::{Schema, read_structural};
 
 use super::{columns, selectable};
 use crate::crd::spec::{self, VersionSpec};
@@ -67,7 +67,7 @@ fn places<'a>(versions: &[VersionSpec<'a>], part: &str, path: &Path) -> Vec<(Ver
     versions.iter().enumerate().map(|(index, version)| (*version, versions_path.index(index))).collect()
 }
 
-/// Checks the schema of each version; returns those that are right, in the order of the versions.
+/// Checks the schema of each version; returns those that can be read, in the order of the versions.
 fn check_schemas(versions: &[VersionSpec<'_>], path: &Path, errors: &mut Vec<FieldError>) -> Vec<Option<Schema>> {
     let shared = places(versions, "schema", path).len() == 1;
     let mut schemas = Vec::with_capacity(versions.len());
@@ -82,14 +82,10 @@ fn check_schemas(versions: &[VersionSpec<'_>], path: &Path, errors: &mut Vec<Fie
         if version.has_status() && first {
             errors.extend(check_root(schema, &at));
         }
-        match parse_structural(schema, &at) {
-            Ok(schema) => schemas.push(Some(schema)),
-            Err(found) => {
-                schemas.push(None);
-                if first {
-                    errors.extend(found);
-                }
-            }
+        let (schema, found) = read_structural(schema, &at);
+        schemas.push(schema);
+        if first {
+            errors.extend(found);
         }
     }
     schemas
