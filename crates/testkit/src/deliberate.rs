@@ -195,6 +195,16 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "a list is no text, whatever the text's format",
+        is_it: |case| {
+            let ours = case.ours.json().unwrap_or_default();
+            let message = ours.get("message").and_then(Value::as_str).unwrap_or_default();
+            case.theirs.status < 300
+                && case.ours.status == 422
+                && message.contains("in body must be of type string: \"array\"")
+        },
+    },
+    Row {
         why: "versions with different schemas may be selected by the same fields",
         is_it: |case| {
             const MISSED: &str = "may only be set when validations.schema is included";

@@ -259,6 +259,13 @@ fn wanted(call: &Call<'_>, body: Value) -> Result<Wanted, ApiError> {
     if kind != "Scale" {
         return Err(ApiError::bad_request(format!("the body is no Scale but of kind {kind:?}")));
     }
+    let version = body.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if !is_patch && !matches!(version, "" | SCALE_VERSION) {
+        let message = format!(
+            "the API version in the data ({version}) does not match the expected API version ({SCALE_VERSION})"
+        );
+        return Err(ApiError::bad_request(message));
+    }
     if let Some(message) = builtin::message_of_kind("autoscaling/v1", "Scale")
         && let Err(error) = builtin::decode_whole(message, &mut body)
     {
