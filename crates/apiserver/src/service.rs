@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //! - Every answer is a well-formed reply; errors are a `Status`, unknown paths plain text.
-//! - A write runs as a task of its own: whoever drops its future does not cancel it half-way. Reads run where
-//!   they are asked, and end with whoever asks.
+//! - Whoever drops the future of a write does not cancel it half-way: what is left of it goes on. Reads end with
+//!   whoever asks.
 //! - A panic ends its request with 500, not the server.
 
 use std::convert::Infallible;
@@ -22,6 +22,8 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio::runtime::Handle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::auth::{self, Attributes, Decision, UserInfo};
 use crate::body::ResponseBody;
@@ -65,6 +67,58 @@ impl ApiService {
     pub fn new(server: ApiServer) -> Self {
         ApiService { server }
     }
+
+    /// Answers a request where it is awaited. For callers that await nothing else meanwhile, as a connection
+    /// does: what is begun and left alone may hold up others.
+    pub(crate) fn answer<B>(&self, request: Request<B>) -> Answering
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let server = self.server.clone();
+        let writes = !matches!(*request.method(), Method::GET | Method::HEAD);
+        let work = async move { serve(&server, request).await };
+        // What a panic leaves behind is locked data, and all locks here say what they make of that.
+        let work: Work = Box::pin(AssertUnwindSafe(work).catch_unwind());
+        Answering { server: self.server.clone(), work: Some(work), writes, _running: self.server.tasks().token() }
+    }
+}
+
+/// The error is a panic.
+type Work = Pin<Box<dyn Future<Output = std::thread::Result<Response<ResponseBody>>> + Send>>;
+
+/// A request on its way. It runs where it is awaited, since a task of its own would cost it another wake-up; a
+/// write that is dropped before its end goes on as a task of the server.
+pub(crate) struct Answering {
+    server: ApiServer,
+    /// Gone once it has answered, or goes on elsewhere.
+    work: Option<Work>,
+    writes: bool,
+    /// Lets the server wait for it before it stops.
+    _running: TaskTrackerToken,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<ResponseBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        // A future that is polled after its end may wait for ever.
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        let answer = std::task::ready!(work.as_mut().poll(cx));
+        self.work = None;
+        Poll::Ready(Ok(answer.unwrap_or_else(|_| panicked(&self.server))))
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        // Without a runtime the process ends, and nothing can go on.
+        if let Some(work) = self.work.take().filter(|_| self.writes)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            self.server.tasks().spawn_on(work, &runtime);
+        }
+    }
 }
 
 type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
@@ -82,19 +136,15 @@ where
         Poll::Ready(Ok(()))
     }
 
+    /// Answers a request; a write in a task of its own, whatever its caller does meanwhile.
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
-        let server = self.server.clone();
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        let answer = async move { serve(&server, request).await };
-        let server = self.server.clone();
-        if reads {
-            let answer = server.tasks().track_future(AssertUnwindSafe(answer).catch_unwind());
-            return Box::pin(async move { Ok(answer.await.unwrap_or_else(|_| panicked(&server))) });
+        let answering = self.answer(request);
+        if !answering.writes {
+            return Box::pin(answering);
         }
-        let running = server.tasks().spawn(answer);
-        Box::pin(async move {
-            Ok(running.await.unwrap_or_else(|error| if error.is_panic() { panicked(&server) } else { unhandled() }))
-        })
+        let running = self.server.tasks().spawn(answering);
+        // It catches its own panics, so that an error is the end of the process.
+        Box::pin(async move { running.await.unwrap_or_else(|_| Ok(unhandled())) })
     }
 }
 
@@ -375,3 +425,6 @@ fn finish(server: &ApiServer, parts: &Parts, response: Response<ResponseBody>) -
     }
     Response::from_parts(head, body)
 }
+
+#[cfg(test)]
+mod tests;

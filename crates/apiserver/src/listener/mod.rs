@@ -28,7 +28,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
 
 use allotment_store::Tenant;
 
@@ -261,7 +260,7 @@ struct Handler {
 }
 
 impl Handler {
-    async fn answer(mut self, mut request: Request<Incoming>) -> Result<Response<Told>, Infallible> {
+    async fn answer(self, mut request: Request<Incoming>) -> Result<Response<Told>, Infallible> {
         let running = self.visit.begin();
         let extensions = request.extensions_mut();
         if let Ok(stream) = self.streams.acquire_owned().await {
@@ -274,7 +273,7 @@ impl Handler {
         if let Some(tenant) = self.tenant {
             extensions.insert(tenant);
         }
-        let response = self.service.call(request).await?;
+        let response = self.service.answer(request).await?;
         Ok(response.map(|body| Told::new(body, running)))
     }
 }
