@@ -333,12 +333,17 @@ fn legacy_subresource(kind: &Kind, sub: &Subresource<'_>) -> Value {
     Value::Object(resource)
 }
 
+/// Kinds that Kubernetes stores as `v1beta1`.
+const OLDER_STORED: [&str; 3] =
+    ["CustomResourceDefinition", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
+
 /// Names the version that objects are stored in, so that clients see when it changes. The same digest as
 /// Kubernetes', which some clients compare between servers (`k8s.io/apiserver/pkg/endpoints/discovery`).
 fn storage_version_hash(kind: &Kind) -> String {
-    // Definitions were stored in another version when Kubernetes began to tell of it, and it never changed.
+    // Kubernetes stores some kinds in an older version than the one that is served here.
+    let older = !kind.custom && OLDER_STORED.contains(&kind.kind.as_str());
     let stored = match kind.versions.iter().find(|version| version.storage) {
-        _ if kind.kind == "CustomResourceDefinition" && !kind.custom => "v1beta1",
+        _ if older => "v1beta1",
         Some(version) => &version.name,
         None => "",
     };

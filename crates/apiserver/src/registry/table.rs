@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::{Kind, Version};
 use crate::discovery::Told;
 
-type Rows = BTreeMap<String, BTreeMap<String, Arc<Kind>>>;
+/// By group and plural name. Several of one name are forms of the same objects, the stored one first.
+type Rows = BTreeMap<String, BTreeMap<String, Vec<Arc<Kind>>>>;
 
 /// All kinds of one tenant.
 #[derive(Clone, Debug)]
@@ -55,29 +56,29 @@ impl Registry {
         &self.told
     }
 
-    /// The kind whose objects `plural` of `group` are.
-    pub fn kind(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.builtin
-            .get(group)
-            .and_then(|kinds| kinds.get(plural))
-            .or_else(|| self.custom.get(group).and_then(|kinds| kinds.get(plural)))
+    /// The kinds whose objects `plural` of `group` are: one, or forms of the same objects.
+    pub fn kinds_of(&self, group: &str, plural: &str) -> &[Arc<Kind>] {
+        let of = |rows: &'_ Arc<Rows>| rows.get(group).is_some_and(|kinds| kinds.contains_key(plural));
+        let rows = if of(&self.builtin) { &self.builtin } else { &self.custom };
+        rows.get(group).and_then(|kinds| kinds.get(plural)).map_or(&[], Vec::as_slice)
     }
 
     /// The row of `plural` in `group/version`, if it is served.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Row> {
-        let kind = self.kind(group, plural)?;
-        let index = kind.versions.iter().position(|have| have.served && have.name == version)?;
-        Some(Row { kind: Arc::clone(kind), index })
+        self.kinds_of(group, plural).iter().find_map(|kind| {
+            let index = kind.versions.iter().position(|have| have.served && have.name == version)?;
+            Some(Row { kind: Arc::clone(kind), index })
+        })
     }
 
     /// Every kind, ordered by group and plural name; built-in ones first within a group.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.builtin.values().chain(self.custom.values()).flat_map(BTreeMap::values)
+        self.builtin.values().chain(self.custom.values()).flat_map(BTreeMap::values).flatten()
     }
 
     /// The kinds of definitions.
     pub fn custom_kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.custom.values().flat_map(BTreeMap::values)
+        self.custom.values().flat_map(BTreeMap::values).flatten()
     }
 
     /// Whether `group` has built-in kinds.
@@ -99,7 +100,7 @@ impl Registry {
 fn rows(kinds: impl IntoIterator<Item = Arc<Kind>>) -> Rows {
     let mut rows = Rows::new();
     for kind in kinds {
-        rows.entry(kind.group.clone()).or_default().insert(kind.plural.clone(), kind);
+        rows.entry(kind.group.clone()).or_default().entry(kind.plural.clone()).or_default().push(kind);
     }
     rows
 }

@@ -217,7 +217,7 @@ async fn handshakes_that_do_not_end_keep_nobody_from_theirs() {
     // The beginning of a ClientHello that promises 512 bytes.
     for n in 0..100 {
         let mut stream = house.connect().await;
-        if n % 2 == 0 {
+        if n % 2 == 1 {
             stream.write_all(&[22, 3, 1, 2, 0, 1, 0, 1]).await.expect("writes");
         }
         held.push(stream);

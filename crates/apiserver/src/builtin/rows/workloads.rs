@@ -1,9 +1,12 @@
 //! The rows of what charts and manifests carry: workloads, networks, quotas, storage. Nothing runs here, so
 //! they are inert: defaulted, validated, stored.
 
-use super::{Row, ruled, scaled, status};
+use allotment_store::Resource;
+
+use super::{Row, row, ruled, scaled, status};
 use crate::builtin::apps;
 use crate::builtin::autoscaling;
+use crate::builtin::autoscaling::older::OldAutoscaler;
 use crate::builtin::batch;
 use crate::builtin::core::endpoints;
 use crate::builtin::core::node;
@@ -16,6 +19,7 @@ use crate::builtin::storage;
 use crate::registry::Subresources;
 
 const ALL: &[&str] = &["all"];
+const AUTOSCALERS: &str = "horizontalpodautoscalers";
 
 pub(super) fn rows() -> Vec<Row> {
     [core(), apps(), batch(), networking(), others()].into_iter().flatten().collect()
@@ -130,7 +134,14 @@ fn others() -> Vec<Row> {
             categories: ALL,
             subresources: status(),
             version: "v2",
-            ..ruled("autoscaling", "horizontalpodautoscalers", autoscaling::AUTOSCALER)
+            ..ruled("autoscaling", AUTOSCALERS, autoscaling::AUTOSCALER)
+        },
+        Row {
+            short_names: &["hpa"],
+            categories: ALL,
+            subresources: status(),
+            stored_as: Some(Resource::new(AUTOSCALERS, "autoscaling")),
+            ..row("autoscaling", "autoscaling/v1.HorizontalPodAutoscaler", AUTOSCALERS, OldAutoscaler)
         },
         Row {
             namespaced: false,

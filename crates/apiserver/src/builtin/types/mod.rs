@@ -3,7 +3,7 @@
 //! Owns the table's form. What values of these types look like in JSON is left to [`crate::builtin::types::shape`], on
 //! the wire to [`crate::protobuf`].
 
-mod defaults;
+pub(super) mod defaults;
 pub(super) mod depends;
 pub(super) mod describe;
 pub(super) mod expand;

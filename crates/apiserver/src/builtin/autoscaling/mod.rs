@@ -1,10 +1,16 @@
 //! HorizontalPodAutoscalers (`k8s.io/kubernetes/pkg/apis/autoscaling/validation`). Nothing scales here.
+//!
+//! Version v2; version v1 is another form of the same objects ([`older`]).
+
+mod annotations;
+pub(super) mod older;
 
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 use jiff::Timestamp;
 
+use crate::builtin::core::resources::read;
 use crate::builtin::print::cells;
 use crate::builtin::print::number;
 use crate::builtin::rules::checks::{one_of, required_name};
@@ -112,8 +118,71 @@ fn validate_metric(metric: &Map, path: &Path, errors: &mut Errors) {
         let detail = "must populate information for the given metric source";
         errors.push(FieldError::required(&path.child(own), detail));
     }
+    if let Some(source) = object(metric, own) {
+        validate_source(kind, source, &path.child(own), errors);
+    }
     for (_, other) in METRICS.iter().filter(|(_, other)| other != own && is_given(metric, other)) {
         errors.push(FieldError::forbidden(&path.child(other), "must populate the given metric source only"));
+    }
+}
+
+fn validate_source(kind: &str, source: &Map, path: &Path, errors: &mut Errors) {
+    let mut required = |owner: &Map, name: &str, path: &Path, detail: &str| {
+        if text(owner, name).is_empty() {
+            errors.push(FieldError::required(&path.child(name), detail));
+        }
+    };
+    let empty = Map::new();
+    let of_resource = matches!(kind, "Resource" | "ContainerResource");
+    if of_resource {
+        required(source, "name", path, "must specify a resource name");
+    } else {
+        let metric = object(source, "metric").unwrap_or(&empty);
+        required(metric, "name", &path.child("metric"), "must specify a metric name");
+    }
+    if kind == "ContainerResource" {
+        required(source, "container", path, "must specify a container");
+    }
+    let (target, path) = (object(source, "target").unwrap_or(&empty), path.child("target"));
+    validate_target(target, &path, errors);
+    let has = |name: &str| is_given(target, name);
+    let missing = |name: &str, detail: &str| Some(FieldError::required(&path.child(name), detail));
+    let surplus = |name: &str, detail: &str| Some(FieldError::forbidden(&path.child(name), detail));
+    errors.extend(match (kind, has("averageValue"), has("value"), has("averageUtilization")) {
+        ("Resource" | "ContainerResource", false, _, false) => {
+            missing("averageUtilization", "must set either a target raw value or a target utilization")
+        }
+        ("Resource" | "ContainerResource", true, _, true) => {
+            surplus("averageValue", "may not set both a target raw value and a target utilization")
+        }
+        ("External", false, false, _) => {
+            missing("averageValue", "must set either a target value for metric or a per-pod target")
+        }
+        ("External", true, true, _) => {
+            surplus("value", "may not set both a target value for metric and a per-pod target")
+        }
+        ("Object", false, false, _) => missing("averageValue", "must set either a target value or averageValue"),
+        ("Pods", false, _, _) => missing("averageValue", "must specify a positive target averageValue"),
+        _ => None,
+    });
+}
+
+fn validate_target(target: &Map, path: &Path, errors: &mut Errors) {
+    let kind = text(target, "type");
+    if kind.is_empty() {
+        errors.push(FieldError::required(&path.child("type"), "must specify a metric target type"));
+    }
+    if !matches!(kind, "Utilization" | "Value" | "AverageValue") {
+        let detail = "must be either Utilization, Value, or AverageValue";
+        errors.push(FieldError::invalid(&path.child("type"), kind, detail));
+    }
+    for name in ["value", "averageValue"] {
+        if let Some(value) = target.get(name).filter(|value| read(value).is_some_and(|amount| amount.nanos() <= 0)) {
+            errors.push(FieldError::invalid(&path.child(name), value, "must be positive"));
+        }
+    }
+    if let Some(share) = int(target, "averageUtilization").filter(|share| *share < 1) {
+        errors.push(FieldError::invalid(&path.child("averageUtilization"), share, "must be greater than 0"));
     }
 }
 
