@@ -47,8 +47,9 @@ fn some_value(ty: &'static Type, choices: &mut Choices, depth: usize) -> Value {
         Type::Bytes => Value::from(STANDARD.encode(vec![7; choices.below(5) as usize])),
         // An empty list is not on the wire at all.
         Type::List(of) => Value::Array((0..=choices.below(2)).map(|_| some_value(of, choices, depth + 1)).collect()),
+        // Nor is an empty map.
         Type::Map(of) => {
-            let entries = (0..choices.below(3)).map(|index| (format!("k{index}"), some_value(of, choices, depth + 1)));
+            let entries = (0..=choices.below(2)).map(|index| (format!("k{index}"), some_value(of, choices, depth + 1)));
             Value::Object(entries.collect())
         }
         Type::Message(name) => object(name, choices),
