@@ -60,7 +60,7 @@ fn validate_ingress(ingress: &Map, errors: &mut Errors) {
     let path = Path::new("spec");
     if list(spec, "rules").is_empty() && !is_given(spec, "defaultBackend") {
         let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(FieldError::invalid(&path, &Value::Array(Vec::new()), detail));
+        errors.push(FieldError::invalid(&path, spec.get("rules").unwrap_or(&Value::Null), detail));
     }
     if let Some(default) = object(spec, "defaultBackend") {
         backend(default, &path.child("defaultBackend"), errors);
