@@ -1,7 +1,11 @@
 //! Writes to the platform's API, as data.
 //!
-//! A patch carries the UID and the resourceVersion of what was observed, so that it fails where
-//! somebody else wrote in between; the decision is then made anew on what is there.
+//! What a controller owns it applies: a configuration says all that the controller wants to own of the object
+//! (or of its status) from now on, whoever else owns a part of it. What goes is taken away by a patch, since an
+//! apply takes back only what the same manager applied before; and so is written what several write together.
+//!
+//! Both carry the UID and the resourceVersion of what was observed, so that they fail where somebody else wrote
+//! in between; the decision is then made anew on what is there.
 
 use std::fmt;
 
@@ -113,6 +117,25 @@ pub enum Write {
         /// The whole object, with `apiVersion` and `kind`.
         object: Value,
     },
+    /// Server-side apply (KEP-555) to the object, by force.
+    Apply {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// All that its writer wants to own but the status, with `apiVersion`, `kind` and, in `metadata`, the
+        /// name and the preconditions.
+        object: Value,
+    },
+    /// Server-side apply to the object's status subresource, by force.
+    ApplyStatus {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// All that its writer wants to own of the status, with what [`Write::Apply`] has beside it.
+        object: Value,
+    },
     /// JSON merge patch (RFC 7386) of the object.
     Patch {
         /// Its kind.
@@ -150,6 +173,58 @@ pub(crate) fn preconditions(metadata: &ObjectMeta) -> Map<String, Value> {
     map.insert("uid".to_owned(), json!(metadata.uid));
     map.insert("resourceVersion".to_owned(), json!(metadata.resource_version));
     map
+}
+
+/// A configuration to apply: its metadata, with these members and the preconditions.
+pub(crate) fn configuration(kind: Kind, metadata: &ObjectMeta, members: Map<String, Value>) -> Value {
+    let mut applied = preconditions(metadata);
+    applied.insert("name".to_owned(), json!(metadata.name));
+    if let Some(namespace) = &metadata.namespace {
+        applied.insert("namespace".to_owned(), json!(namespace));
+    }
+    applied.extend(members);
+    json!({ "apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": applied })
+}
+
+/// The write that makes the status `new` of `old`, both as JSON, where it says something new. `own` is the
+/// part of `new` that the writer owns: all of it where nobody else writes there.
+pub(crate) fn write_status(kind: Kind, metadata: &ObjectMeta, old: &Value, new: &Value, own: Value) -> Option<Write> {
+    let change = merge_diff(old, new)?;
+    let key = ObjectKey::of(metadata);
+    if takes_away(old, new) {
+        let patch = json!({ "metadata": preconditions(metadata), "status": change });
+        return Some(Write::PatchStatus { kind, key, patch });
+    }
+    let mut object = configuration(kind, metadata, Map::new());
+    object["status"] = own;
+    Some(Write::ApplyStatus { kind, key, object })
+}
+
+/// An object without its members that are null.
+pub(crate) fn without_nulls(mut value: Value) -> Value {
+    if let Value::Object(members) = &mut value {
+        members.retain(|_, member| !member.is_null());
+    }
+    value
+}
+
+/// Whether `new` lacks a member of `old`, or an element of a list that is told apart by `type`. What other lists
+/// hold is one value.
+fn takes_away(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => old.iter().any(|(name, value)| match new.get(name) {
+            Some(new) => takes_away(value, new),
+            None => true,
+        }),
+        (Value::Array(old), Value::Array(new)) => {
+            let type_of = |value: &Value| value.get("type").cloned();
+            old.iter().filter(|value| value.get("type").is_some()).any(|value| {
+                let same = new.iter().find(|new| type_of(new) == type_of(value));
+                same.is_none_or(|new| takes_away(value, new))
+            })
+        }
+        (old, new) => !old.is_null() && new.is_null(),
+    }
 }
 
 /// The JSON merge patch (RFC 7386) that makes `new` of `old`; absent if they are equal. Arrays are replaced whole.
@@ -210,6 +285,32 @@ mod tests {
         merge_apply(&mut patched, &patch);
         assert_eq!(patched, new);
         assert_eq!(merge_diff(&new, &new), None);
+    }
+
+    #[test]
+    fn a_status_that_loses_nothing_is_applied() {
+        let metadata = ObjectMeta {
+            name: Some("n".into()),
+            uid: Some("u".into()),
+            resource_version: Some("7".into()),
+            ..ObjectMeta::default()
+        };
+        let write = |old: &Value, new: &Value| write_status(Kind::Cluster, &metadata, old, new, json!({"own": 1}));
+        let applied = |old: Value, new: Value| matches!(write(&old, &new), Some(Write::ApplyStatus { .. }));
+        let condition = |kind: &str, status: &str| json!({"type": kind, "status": status});
+        assert_eq!(write(&json!({"a": 1}), &json!({"a": 1})), None);
+        assert!(applied(json!({}), json!({"a": 1})) && applied(json!({"a": 1}), json!({"a": 2, "b": [1]})));
+        assert!(applied(json!({"a": [1, 2]}), json!({"a": [1]})), "a list is one value");
+        assert!(!applied(json!({"a": 1}), json!({})) && !applied(json!({"a": {"b": 1}}), json!({"a": {}})));
+        let list = |conditions: &[Value]| json!({ "conditions": conditions });
+        let (one, other) = (condition("A", "True"), condition("B", "True"));
+        assert!(applied(list(std::slice::from_ref(&one)), list(&[condition("A", "False"), other.clone()])));
+        assert!(!applied(list(&[one.clone(), other]), list(&[one])), "a condition goes");
+        let Some(Write::ApplyStatus { object, .. }) = write(&json!({}), &json!({"a": 1})) else {
+            panic!("it is applied");
+        };
+        assert_eq!(object["status"], json!({"own": 1}));
+        assert_eq!(object["metadata"], json!({"name": "n", "uid": "u", "resourceVersion": "7"}));
     }
 
     #[test]

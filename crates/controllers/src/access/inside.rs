@@ -10,12 +10,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams, Preconditions};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::request::MANAGER;
 use crate::frame::{ReconcileError, is_conflict, is_gone};
 
 /// Reads what lies in the Cluster for the AccessRequest of that UID, and which of `namespaces` exist.
@@ -105,14 +106,17 @@ async fn one(cluster: &Client, change: &Change) -> Result<(), kube::Error> {
                 _ => Ok(()),
             }
         }
-        Change::Replace(value) => {
+        Change::Apply(value) => {
             let (api, object) = parse(cluster, value)?;
             let name = object.metadata.name.clone().unwrap_or_default();
-            api.replace(&name, &PostParams::default(), &object).await.map(drop)
+            // Force: the rights inside are what was asked for, whoever changed them.
+            api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&object)).await.map(drop)
         }
         Change::Create(value) => {
             let (api, object) = parse(cluster, value)?;
-            match api.create(&PostParams::default(), &object).await {
+            // Not applied: who finds something of that name there must not make it its own.
+            let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+            match api.create(&params, &object).await {
                 Err(error) if is_conflict(&error) && value["kind"] == "Namespace" => Ok(()),
                 answer => answer.map(drop),
             }

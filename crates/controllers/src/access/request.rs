@@ -13,7 +13,7 @@ use allotment_core::write::Write;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use tracing::debug;
 
@@ -22,7 +22,8 @@ use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, ex
 use crate::providers::{AdminAccess, Directory};
 use crate::world::World;
 
-const MANAGER: &str = "allot-access";
+/// The field manager of all that this controller writes, inside Clusters too.
+pub(super) const MANAGER: &str = "allot-access";
 /// Steps of one pass. A grant takes six, a revocation as many; more means that something flaps, and
 /// others are let in between.
 const MOST_STEPS: usize = 16;
@@ -161,7 +162,8 @@ impl AccessRequests {
                 }
                 wanted.metadata.resource_version = there.resource_version();
                 wanted.metadata.uid = there.uid();
-                secrets.replace(name, &PostParams::default(), &wanted).await?
+                let applying = PatchParams::apply(MANAGER).force();
+                secrets.patch(name, &applying, &Patch::Apply(&wanted)).await?
             }
             answer => answer?,
         };

@@ -31,6 +31,8 @@ pub enum Written {
 pub async fn execute(client: &Client, manager: &str, write: &Write) -> Result<Option<Written>, kube::Error> {
     let (kind, key) = match write {
         Write::Create { kind, key, .. }
+        | Write::Apply { kind, key, .. }
+        | Write::ApplyStatus { kind, key, .. }
         | Write::Patch { kind, key, .. }
         | Write::PatchStatus { kind, key, .. }
         | Write::Delete { kind, key, .. } => (*kind, key),
@@ -63,12 +65,18 @@ async fn run<K>(api: Api<K>, manager: &str, write: &Write, key: &ObjectKey) -> R
 where
     K: Clone + Debug + Serialize + DeserializeOwned,
 {
+    // Force: what a controller applies is its own, whoever wrote it meanwhile.
+    let applying = || PatchParams::apply(manager).force();
     let patching = || PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
     match write {
         Write::Create { object, .. } => {
             let params = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
             let object = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
             api.create(&params, &object).await.map(Some)
+        }
+        Write::Apply { object, .. } => api.patch(&key.name, &applying(), &Patch::Apply(object)).await.map(Some),
+        Write::ApplyStatus { object, .. } => {
+            api.patch_status(&key.name, &applying(), &Patch::Apply(object)).await.map(Some)
         }
         Write::Patch { patch, .. } => api.patch(&key.name, &patching(), &Patch::Merge(patch)).await.map(Some),
         Write::PatchStatus { patch, .. } => {

@@ -11,15 +11,14 @@ use allotment_api::reasons::{AccessReason, ConditionType, Verdict};
 use allotment_api::requests::{AccessInfo, AccessRequest, AccessRequestStatus, SecretRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::inside;
 use super::judge::{Allowed, Refused, annotation, judge, ttl_end};
 use super::plan::{AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, SecretFacts, TargetCluster};
 use crate::requests::{
-    Said, Snapshot, add_finalizer, annotate, has_finalizer, is_forced, remove_finalizer, to_value, whole_seconds,
+    Said, Snapshot, annotate, apply_metadata, has_finalizer, is_forced, remove_finalizer, to_value, whole_seconds,
 };
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+use crate::write::{Kind, ObjectKey, Write, write_status};
 
 /// A token is renewed after this part, in percent, of the lifetime that it came with.
 const RENEW_AT_PERCENT: i64 = 80;
@@ -161,19 +160,14 @@ fn record(request: &AccessRequest, allowed: &Allowed, now: Timestamp) -> Option<
     if noted && has_finalizer(&request.metadata, names::ACCESS_FINALIZER) {
         return None;
     }
-    let since = annotation(request, names::GRANTED_AT).map_or_else(|| whole_seconds(now).to_string(), str::to_owned);
-    let notes = BTreeMap::from([
-        (names::LIVE_IN, Some(target.uid.clone())),
-        (names::LIVE_IN_NAME, Some(name)),
-        (names::GRANTED_AT, Some(since)),
-        (names::EXPIRED, None),
-    ]);
-    let mut write = annotate(Kind::AccessRequest, &request.metadata, &notes);
-    let finalizers = add_finalizer(Kind::AccessRequest, &request.metadata, names::ACCESS_FINALIZER);
-    if let (Write::Patch { patch, .. }, Some(Write::Patch { patch: added, .. })) = (&mut write, finalizers) {
-        patch["metadata"]["finalizers"] = added["metadata"]["finalizers"].clone();
+    if annotation(request, names::EXPIRED).is_some() {
+        // That an earlier access ran out means nothing any more.
+        let note = BTreeMap::from([(names::EXPIRED, None)]);
+        return Some(annotate(Kind::AccessRequest, &request.metadata, &note));
     }
-    Some(write)
+    let since = annotation(request, names::GRANTED_AT).map_or_else(|| whole_seconds(now).to_string(), str::to_owned);
+    let notes = [(names::LIVE_IN, target.uid.clone()), (names::LIVE_IN_NAME, name), (names::GRANTED_AT, since)];
+    Some(apply_metadata(Kind::AccessRequest, &request.metadata, &notes, Some(names::ACCESS_FINALIZER)))
 }
 
 /// Not granted, or not any more: what there is goes first, then the status says so.
@@ -285,10 +279,9 @@ fn status_plan(
         return AccessPlan::Done { again };
     }
     let new = AccessRequestStatus { last_reconcile_time: Some(Time(whole_seconds(now))), ..new };
-    let change = merge_diff(&to_value(&old), &to_value(&new)).unwrap_or(Value::Null);
-    AccessPlan::WriteStatus(Write::PatchStatus {
-        kind: Kind::AccessRequest,
-        key: ObjectKey::of(&request.metadata),
-        patch: json!({ "metadata": preconditions(&request.metadata), "status": change }),
-    })
+    let (old, new) = (to_value(&old), to_value(&new));
+    match write_status(Kind::AccessRequest, &request.metadata, &old, &new, new.clone()) {
+        Some(write) => AccessPlan::WriteStatus(write),
+        None => AccessPlan::Done { again: None },
+    }
 }

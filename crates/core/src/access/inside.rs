@@ -90,9 +90,11 @@ pub(crate) fn changes(request: &AccessRequest, uid: &str, state: &InsideState) -
                 created.push(object.clone());
             }
             Some(there) => {
-                let mut replaced = (*there).clone();
-                replaced["rules"] = object["rules"].clone();
-                if only_adds(there, object) { widened.push(replaced) } else { narrowed.push(replaced) }
+                let mut applied = object.clone();
+                for field in ["uid", "resourceVersion"] {
+                    applied["metadata"][field] = there["metadata"][field].clone();
+                }
+                if only_adds(there, object) { widened.push(applied) } else { narrowed.push(applied) }
             }
         }
     }
@@ -105,8 +107,8 @@ pub(crate) fn changes(request: &AccessRequest, uid: &str, state: &InsideState) -
         };
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } })
     });
-    let taken = gone.into_iter().map(delete).chain(narrowed.into_iter().map(Change::Replace));
-    let given = made.map(Change::Create).chain(widened.into_iter().map(Change::Replace));
+    let taken = gone.into_iter().map(delete).chain(narrowed.into_iter().map(Change::Apply));
+    let given = made.map(Change::Create).chain(widened.into_iter().map(Change::Apply));
     taken.chain(given).chain(created.into_iter().map(Change::Create)).collect()
 }
 

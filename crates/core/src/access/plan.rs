@@ -101,8 +101,8 @@ pub enum Change {
         /// Precondition.
         uid: String,
     },
-    /// Replace the object; it carries the resourceVersion that was observed.
-    Replace(Value),
+    /// Apply this configuration by force; it carries the UID and the resourceVersion that were observed.
+    Apply(Value),
     /// Create the object; one that exists already (a namespace) is done.
     Create(Value),
 }

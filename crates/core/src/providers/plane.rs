@@ -6,12 +6,14 @@ use std::time::Duration;
 use allotment_api::names;
 use allotment_api::reasons::{ClusterConditionReason, ConditionType};
 use allotment_api::requests::{Cluster, ClusterPhase, ClusterStatus, KubernetesVersion};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use crate::requests::{Said, add_finalizer, has_finalizer, remove_finalizer, to_value, whole_seconds};
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+use crate::requests::{
+    Said, add_finalizer, find_condition, has_finalizer, put, remove_finalizer, to_value, whole_seconds,
+};
+use crate::write::{Kind, Write, without_nulls, write_status};
 
 /// When to ask again for a cluster that is being made or removed by something that does not tell.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -134,33 +136,26 @@ fn report(observed: &PlaneObserved<'_>, health: &Health, going: bool) -> PlanePl
         Health::Unhealthy { reason, message } => (false, *reason, message.as_str(), ClusterPhase::Failed),
     };
     let said = Said::new(ConditionType::ClusterHealthy, truth, reason.as_str(), message);
-    set(&mut new.conditions, said.written(&old.conditions, cluster.metadata.generation, observed.now));
+    put(&mut new.conditions, said.written(&old.conditions, cluster.metadata.generation, observed.now));
     new.phase = Some(if going { ClusterPhase::Deleting } else { phase });
     if new == old {
         let waiting = matches!(health, Health::Progressing { .. }) && !going;
         return PlanePlan::Done { again: waiting.then_some(ASK_AGAIN) };
     }
     let new = ClusterStatus { last_reconcile_time: Some(Time(whole_seconds(observed.now))), ..new };
-    let change = merge_diff(&to_value(&old), &to_value(&new)).unwrap_or_default();
-    PlanePlan::WriteStatus(Write::PatchStatus {
-        kind: Kind::Cluster,
-        key: ObjectKey::of(&cluster.metadata),
-        patch: json!({ "metadata": preconditions(&cluster.metadata), "status": change }),
-    })
-}
-
-/// Puts a condition in the place of the one of its type; all others are somebody else's.
-pub(super) fn set(conditions: &mut Vec<Condition>, condition: Condition) {
-    match conditions.iter_mut().find(|have| have.type_ == condition.type_) {
-        Some(have) => *have = condition,
-        None => conditions.push(condition),
+    let own = json!({
+        "phase": new.phase, "kubernetes": new.kubernetes, "lastReconcileTime": new.last_reconcile_time,
+        "conditions": [(find_condition(&new.conditions, ConditionType::ClusterHealthy))],
+    });
+    match write_status(Kind::Cluster, &cluster.metadata, &to_value(&old), &to_value(&new), without_nulls(own)) {
+        Some(write) => PlanePlan::WriteStatus(write),
+        None => PlanePlan::Done { again: None },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::write::merge_apply;
     use serde_json::Value;
 
     const OURS: &str = "local.cluster.openmcp.cloud/plane";
@@ -231,15 +226,15 @@ mod tests {
         ] {
             let mut before = cluster(&[OURS, names::CLUSTER_FINALIZER], going, json!({"conditions": [others]}));
             let answer = Answer::Served(health);
-            let PlanePlan::WriteStatus(Write::PatchStatus { patch, .. }) = decide(&before, &answer) else {
+            let PlanePlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, &answer) else {
                 panic!("{answer:?} is told");
             };
-            assert_eq!(patch["metadata"]["resourceVersion"], "7");
-            let mut told = to_value(&before.status);
-            merge_apply(&mut told, &patch["status"]);
+            assert_eq!(object["metadata"]["resourceVersion"], "7");
+            let mut told = object["status"].clone();
             assert_eq!(told["phase"], phase, "{answer:?}");
-            assert_eq!(told["conditions"][0]["type"], "Withdrawn");
-            let said = &told["conditions"][1];
+            let said = told["conditions"][0].clone();
+            assert_eq!(told["conditions"].as_array().map(Vec::len), Some(1), "what others say is theirs");
+            told["conditions"] = json!([others, said]);
             assert_eq!(
                 (&said["type"], &said["status"], &said["reason"]),
                 (&json!("ClusterHealthy"), &json!(status), &json!(reason))

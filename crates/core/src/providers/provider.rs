@@ -1,15 +1,12 @@
 //! One ClusterProvider: whether it can be used, what it offers, and when it may go.
 
+use crate::requests::{Said, add_finalizer, named, put, remove_finalizer, to_value, whole_seconds};
+use crate::write::{Kind, ObjectKey, Write, write_status};
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, ProviderReason};
 use allotment_api::requests::{ClusterProvider, ClusterProviderStatus, Profile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::json;
-
-use super::plane::set;
-use crate::requests::{Said, add_finalizer, named, remove_finalizer, to_value, whole_seconds};
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
 
 /// What stands behind `spec.package`.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,12 +78,11 @@ pub fn decide_provider(observed: &ProviderObserved<'_>) -> ProviderPlan {
     }
     let new = ClusterProviderStatus { last_reconcile_time: Some(Time(whole_seconds(observed.now))), ..new };
     // Against what is stored: where there is no status, `ready: false` is written and not left out.
-    let change = merge_diff(&to_value(&observed.provider.status), &to_value(&new)).unwrap_or_default();
-    ProviderPlan::WriteStatus(Write::PatchStatus {
-        kind: Kind::ClusterProvider,
-        key: ObjectKey::of(metadata),
-        patch: json!({ "metadata": preconditions(metadata), "status": change }),
-    })
+    let (old, new) = (to_value(&observed.provider.status), to_value(&new));
+    match write_status(Kind::ClusterProvider, metadata, &old, &new, new.clone()) {
+        Some(write) => ProviderPlan::WriteStatus(write),
+        None => ProviderPlan::Done,
+    }
 }
 
 fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) -> ClusterProviderStatus {
@@ -109,7 +105,7 @@ fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) 
     let generation = provider.metadata.generation;
     let said = Said::new(ConditionType::ProviderReady, ready, reason.as_str(), message.clone());
     let mut new = old.clone();
-    set(&mut new.conditions, said.written(&old.conditions, generation, observed.now));
+    put(&mut new.conditions, said.written(&old.conditions, generation, observed.now));
     ClusterProviderStatus {
         ready,
         reason: reason.as_str().to_owned(),
@@ -139,9 +135,9 @@ fn unusable(package: &str) -> (ProviderReason, String) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::write::merge_apply;
-    use serde_json::Value;
 
     fn provider(package: &str, finalizers: &[&str], going: bool) -> ClusterProvider {
         let mut object = json!({"apiVersion": names::API_VERSION, "kind": "ClusterProvider",
@@ -196,12 +192,11 @@ mod tests {
             ("./p", Package::Unknown, false, false, "PackageNotAllowed", "may not run here", 0),
         ] {
             let mut before = provider(package, &[names::PROVIDER_FINALIZER], going);
-            let ProviderPlan::WriteStatus(Write::PatchStatus { patch, .. }) = decide(&before, kind.clone(), &cluster)
+            let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, kind.clone(), &cluster)
             else {
                 panic!("{package} is told of");
             };
-            let mut told = Value::Null;
-            merge_apply(&mut told, &patch["status"]);
+            let told = object["status"].clone();
             assert_eq!((&told["ready"], &told["reason"]), (&json!(ready), &json!(reason)), "{package}");
             assert!(told["message"].as_str().is_some_and(|message| message.contains(says)), "{package}: {told}");
             assert_eq!(told["profiles"].as_array().map_or(0, Vec::len), profiles, "{package}");

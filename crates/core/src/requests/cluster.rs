@@ -11,13 +11,13 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::aggregate::{DEFAULT_IDLE_GRACE, retention};
-use super::conditions::{Said, find, is_true, whole_seconds};
+use super::conditions::{Said, find, is_true, put, whole_seconds};
 use super::making::ceilings;
 use super::plan::{ClusterPlan, ConfirmAbsent};
 use super::request::{add_finalizer, annotate, is_forced, release_write, remove_finalizer, to_value};
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
 use super::spares;
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions, without_nulls, write_status as write_status_of};
 
 /// How many users a message names before it counts the rest.
 const MOST_NAMED: usize = 10;
@@ -176,13 +176,20 @@ fn write_status(
         return ClusterPlan::Done { again };
     }
     new.last_reconcile_time = Some(Time(whole_seconds(now)));
-    let change = merge_diff(&to_value(&old), &to_value(&new)).unwrap_or_default();
-    ClusterPlan::WriteStatus(Write::PatchStatus {
-        kind: Kind::Cluster,
-        key: ObjectKey::of(&cluster.metadata),
-        patch: json!({ "metadata": preconditions(&cluster.metadata), "status": change }),
-    })
+    let ours: Vec<_> = OURS.iter().filter_map(|kind| find(&new.conditions, *kind)).collect();
+    let own = json!({
+        "observedGeneration": new.observed_generation, "lastReconcileTime": new.last_reconcile_time,
+        "conditions": ours,
+    });
+    match write_status_of(Kind::Cluster, &cluster.metadata, &to_value(&old), &to_value(&new), without_nulls(own)) {
+        Some(write) => ClusterPlan::WriteStatus(write),
+        None => ClusterPlan::Done { again },
+    }
 }
+
+/// The conditions that the platform sets; others are the provider's.
+const OURS: [ConditionType; 4] =
+    [ConditionType::Provisioned, ConditionType::Withdrawn, ConditionType::DeletionBlocked, ConditionType::Ready];
 
 /// The platform's part of the status; the provider's is kept as it is.
 fn desired_status(
@@ -194,11 +201,13 @@ fn desired_status(
 ) -> ClusterStatus {
     let said =
         [provisioned(cluster), withdrawn(snapshot, cluster), deletion_blocked(cluster, users), ready(cluster, old)];
-    let ours = |kind: &str| said.iter().any(|said| said.kind.as_str() == kind);
-    let theirs = old.conditions.iter().filter(|condition| !ours(&condition.type_)).cloned();
     let generation = cluster.metadata.generation;
-    let written = said.iter().map(|said| said.written(&old.conditions, generation, now));
-    ClusterStatus { observed_generation: generation, conditions: theirs.chain(written).collect(), ..old.clone() }
+    // Each in its place: where that is, the server decides, which merges what two controllers apply.
+    let mut conditions = old.conditions.clone();
+    for said in &said {
+        put(&mut conditions, said.written(&old.conditions, generation, now));
+    }
+    ClusterStatus { observed_generation: generation, conditions, ..old.clone() }
 }
 
 fn provisioned(cluster: &Cluster) -> Said {

@@ -10,6 +10,14 @@ pub fn find(conditions: &[Condition], kind: ConditionType) -> Option<&Condition>
     conditions.iter().find(|condition| condition.type_ == kind.as_str())
 }
 
+/// Puts a condition in the place of the one of its type; all others are somebody else's.
+pub(crate) fn put(conditions: &mut Vec<Condition>, condition: Condition) {
+    match conditions.iter_mut().find(|have| have.type_ == condition.type_) {
+        Some(have) => *have = condition,
+        None => conditions.push(condition),
+    }
+}
+
 /// Whether a Cluster has a condition, with status True.
 pub(crate) fn is_true(cluster: &Cluster, kind: ConditionType) -> bool {
     let conditions = cluster.status.as_ref().map_or(&[][..], |status| &status.conditions);

@@ -46,9 +46,11 @@ pub use spares::decide_purpose;
 pub use versions::{Chosen, Offer, Version};
 
 pub(crate) use cluster::named;
-pub(crate) use conditions::whole_seconds;
+pub(crate) use conditions::{put, whole_seconds};
 pub(crate) use making::ceilings;
-pub(crate) use request::{add_finalizer, annotate, has_finalizer, is_forced, remove_finalizer, to_value};
+pub(crate) use request::{
+    add_finalizer, annotate, apply_metadata, has_finalizer, is_forced, remove_finalizer, to_value,
+};
 
 use allotment_machinery::seams::Entropy;
 

@@ -13,7 +13,7 @@ use allotment_api::requests::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::aggregate::Aggregated;
 use super::making::{free_name, new_cluster};
@@ -22,7 +22,7 @@ use super::prefixes;
 use super::select::{Placement, Refusal};
 use super::snapshot::{Snapshot, annotation};
 use super::status::{Outcome, status_plan};
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+use crate::write::{Kind, ObjectKey, Write, configuration, preconditions, write_status};
 
 /// How long the Cluster of a young Grant may be unseen before it counts as gone.
 const UNSEEN_CLUSTER_SECS: i64 = 60;
@@ -260,23 +260,16 @@ fn bound_to(request: &ClusterRequest) -> Option<ObjectKey> {
 /// Notes where the request is; `None` where that is noted.
 fn record_binding(request: &ClusterRequest, cluster: &ObjectKey) -> Option<Plan> {
     (bound_to(request).as_ref() != Some(cluster)).then(|| {
-        let note = BTreeMap::from([(names::CLUSTER_NAME, Some(cluster.to_string()))]);
-        Plan::RecordBinding(annotate(Kind::ClusterRequest, &request.metadata, &note))
+        let finalizer = Some(names::REQUEST_FINALIZER).filter(|own| has_finalizer(&request.metadata, own));
+        let note = [(names::CLUSTER_NAME, cluster.to_string())];
+        Plan::RecordBinding(apply_metadata(Kind::ClusterRequest, &request.metadata, &note, finalizer))
     })
 }
 
 /// The request under the platform's finalizer, with a note of that Cluster.
 fn take_over(request: &ClusterRequest, cluster: &ObjectKey) -> Write {
-    let mut metadata = preconditions(&request.metadata);
-    metadata.insert("annotations".to_owned(), json!({ names::CLUSTER_NAME: cluster.to_string() }));
-    if !has_finalizer(&request.metadata, names::REQUEST_FINALIZER) {
-        metadata.insert("finalizers".to_owned(), with_finalizer(&request.metadata, names::REQUEST_FINALIZER));
-    }
-    Write::Patch {
-        kind: Kind::ClusterRequest,
-        key: ObjectKey::of(&request.metadata),
-        patch: json!({ "metadata": metadata }),
-    }
+    let note = [(names::CLUSTER_NAME, cluster.to_string())];
+    apply_metadata(Kind::ClusterRequest, &request.metadata, &note, Some(names::REQUEST_FINALIZER))
 }
 
 /// The request is being deleted: access first, then the Grant, then room.
@@ -344,12 +337,8 @@ fn grant_status(request: &ClusterRequest, grant: &ClusterRequestGrant, phase: Gr
     new.phase = Some(phase);
     // The request as it was granted: kept once written, though the request be edited.
     new.request.get_or_insert_with(mirrored);
-    let change = merge_diff(&to_value(&old), &to_value(&new))?;
-    Some(Plan::WriteGrantStatus(Write::PatchStatus {
-        kind: Kind::ClusterRequestGrant,
-        key: ObjectKey::of(&grant.metadata),
-        patch: json!({ "metadata": preconditions(&grant.metadata), "status": change }),
-    }))
+    let (old, new) = (to_value(&old), to_value(&new));
+    write_status(Kind::ClusterRequestGrant, &grant.metadata, &old, &new, new.clone()).map(Plan::WriteGrantStatus)
 }
 
 /// The live tenant of a Cluster that a request is.
@@ -366,18 +355,28 @@ pub(crate) fn has_finalizer(metadata: &ObjectMeta, finalizer: &str) -> bool {
     metadata.finalizers.iter().flatten().any(|have| have == finalizer)
 }
 
-fn with_finalizer(metadata: &ObjectMeta, finalizer: &str) -> Value {
-    let have = metadata.finalizers.iter().flatten().map(String::as_str);
-    Value::from_iter(have.chain([finalizer]))
-}
-
 /// The write that adds a finalizer; `None` where it is there.
 pub(crate) fn add_finalizer(kind: Kind, metadata: &ObjectMeta, finalizer: &str) -> Option<Write> {
-    (!has_finalizer(metadata, finalizer)).then(|| {
-        let mut patched = preconditions(metadata);
-        patched.insert("finalizers".to_owned(), with_finalizer(metadata, finalizer));
-        Write::Patch { kind, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
-    })
+    (!has_finalizer(metadata, finalizer)).then(|| apply_metadata(kind, metadata, &[], Some(finalizer)))
+}
+
+/// The write that owns these annotations and that finalizer of an object, and nothing else of it from then on:
+/// a controller has to name all that it wants to own.
+pub(crate) fn apply_metadata(
+    kind: Kind,
+    metadata: &ObjectMeta,
+    annotations: &[(&str, String)],
+    finalizer: Option<&str>,
+) -> Write {
+    let mut members = Map::new();
+    if !annotations.is_empty() {
+        let annotations = annotations.iter().map(|(name, text)| ((*name).to_owned(), json!(text)));
+        members.insert("annotations".to_owned(), annotations.collect());
+    }
+    if let Some(finalizer) = finalizer {
+        members.insert("finalizers".to_owned(), json!([finalizer]));
+    }
+    Write::Apply { kind, key: ObjectKey::of(metadata), object: configuration(kind, metadata, members) }
 }
 
 /// The write that removes a finalizer; `None` where it is not there.

@@ -4,7 +4,6 @@ use allotment_api::reasons::{ConditionType, PrefixReason, RequestReadyReason, Re
 use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant, ClusterRequestStatus, ObjectRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::json;
 
 use super::aggregate::Aggregated;
 use super::conditions::{Said, is_true, whole_seconds};
@@ -13,7 +12,7 @@ use super::prefixes;
 use super::request::to_value;
 use super::select::Refusal;
 use super::snapshot::{Snapshot, is_provisioned};
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+use crate::write::{Kind, ObjectKey, write_status};
 
 /// What was decided.
 pub(crate) enum Outcome<'a> {
@@ -42,12 +41,11 @@ pub(crate) fn status_plan(request: &ClusterRequest, outcome: &Outcome<'_>, now: 
         return Plan::Done { again: None };
     }
     new.last_reconcile_time = Some(Time(whole_seconds(now)));
-    let change = merge_diff(&to_value(&old), &to_value(&new)).unwrap_or_default();
-    Plan::WriteStatus(Write::PatchStatus {
-        kind: Kind::ClusterRequest,
-        key: ObjectKey::of(&request.metadata),
-        patch: json!({ "metadata": preconditions(&request.metadata), "status": change }),
-    })
+    let (old, new) = (to_value(&old), to_value(&new));
+    match write_status(Kind::ClusterRequest, &request.metadata, &old, &new, new.clone()) {
+        Some(write) => Plan::WriteStatus(write),
+        None => Plan::Done { again: None },
+    }
 }
 
 fn desired_status(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestamp) -> ClusterRequestStatus {

@@ -182,9 +182,9 @@ fn narrowing_takes_away_before_it_gives() {
         [
             "delete ClusterRoleBinding",
             "delete ClusterRole",
-            "replace Role b",
+            "apply Role b",
             "create Namespace",
-            "replace Role a",
+            "apply Role a",
             "create Role",
             "create RoleBinding"
         ]

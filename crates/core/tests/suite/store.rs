@@ -119,6 +119,34 @@ impl Store {
                 self.stamp(&mut object);
                 self.commit(place, object);
             }
+            Write::Apply { kind, key, object } => {
+                assert_eq!(key_of(object), *key);
+                let (place, old) = self.checked(place(kind, key), &object["metadata"])?;
+                let mut new = old.clone();
+                if let Some(annotations) = object["metadata"].get("annotations") {
+                    merge_apply(&mut new["metadata"]["annotations"], annotations);
+                }
+                let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+                let mut all = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+                all.extend(finalizers.into_iter().filter(|one| !all.contains(one)).collect::<Vec<_>>());
+                new["metadata"]["finalizers"] = json!(all);
+                self.commit(place, new);
+            }
+            Write::ApplyStatus { kind, key, object } => {
+                let (place, old) = self.checked(place(kind, key), &object["metadata"])?;
+                let mut new = old.clone();
+                let mut status = object["status"].clone();
+                // Conditions are told apart by their type; those that are not applied are somebody else's.
+                let applied = status["conditions"].as_array().cloned().unwrap_or_default();
+                let mut conditions = old["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                conditions.retain(|have| applied.iter().all(|condition| have["type"] != condition["type"]));
+                conditions.extend(applied);
+                if status.get("conditions").is_some() {
+                    status["conditions"] = json!(conditions);
+                }
+                merge_apply(&mut new["status"], &status);
+                self.commit(place, new);
+            }
             Write::Patch { kind, key, patch } => {
                 let (place, old) = self.checked(place(kind, key), &patch["metadata"])?;
                 let mut new = old.clone();

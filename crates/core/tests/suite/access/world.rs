@@ -85,9 +85,9 @@ impl World {
                 assert_eq!(removed["metadata"]["uid"], json!(uid));
                 self.done.push(format!("delete {kind}"));
             }
-            Change::Replace(object) => {
+            Change::Apply(object) => {
                 let kind = object["kind"].as_str().expect("a kind").to_owned();
-                self.done.push(format!("replace {kind} {}", key_of(object).namespace));
+                self.done.push(format!("apply {kind} {}", key_of(object).namespace));
                 self.inside.entry(cluster.uid.clone()).or_default().insert((kind, key_of(object)), object.clone());
             }
             Change::Create(object) => {
