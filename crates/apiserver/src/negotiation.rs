@@ -46,6 +46,11 @@ impl Default for Accept {
     }
 }
 
+/// The most media ranges of an `Accept` header that are looked at. Clients send a handful. To put them in order
+/// takes time that grows with the square of their number, and is taken before anybody knows who asks: a header
+/// as long as the listener lets in would have some 20,000.
+const MOST_CLAUSES: usize = 64;
+
 /// One media range of an `Accept` header.
 #[derive(Debug)]
 pub(crate) struct Clause<'a> {
@@ -80,9 +85,9 @@ pub(crate) fn accepts(header: Option<&str>, media: &str) -> bool {
 }
 
 /// The media ranges of an `Accept` header in the order in which Kubernetes tries them
-/// (`github.com/munnerz/goautoneg`).
+/// (`github.com/munnerz/goautoneg`); of a header with more than [`MOST_CLAUSES`], the first ones.
 pub(crate) fn clauses(header: &str) -> Vec<Clause<'_>> {
-    let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(clause).collect();
+    let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(clause).take(MOST_CLAUSES).collect();
     // By insertion, since where no order is right this is the one that clients know.
     for next in 1..clauses.len() {
         let mut at = next;
@@ -262,6 +267,19 @@ mod tests {
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             (Media::Json, Form::Partial { list: true }),
         );
+    }
+
+    #[test]
+    fn a_header_of_thousands_of_clauses_costs_no_more_than_one_of_some() {
+        // Each `a/b` goes before each `*` that stands before it.
+        let hostile = format!("{}{}", "*,".repeat(15 * 1024), "a/b,".repeat(7 * 1024));
+        let found = clauses(&hostile);
+        assert_eq!(found.len(), MOST_CLAUSES);
+        assert!(found.iter().all(|clause| clause.media == "*/*"), "the first ones are looked at");
+        check(&hostile, (Media::Json, Form::Whole));
+        assert!(!accepts(Some(&"a/b,".repeat(15 * 1024)), "application/json"));
+        let noise = "x,".repeat(15 * 1024);
+        check(&format!("{noise}application/yaml"), (Media::Yaml, Form::Whole));
     }
 
     #[test]
