@@ -20,7 +20,7 @@ struct Entry<V> {
 }
 
 impl<K: Clone + Ord, V: Clone> Recent<K, V> {
-    /// An empty table for values of `most_bytes` together. A larger one is not kept at all.
+    /// An empty table for values of `most_bytes` together.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Recent { entries: BTreeMap::new(), bytes: 0, most_bytes, clock: 0 }
     }
@@ -33,8 +33,13 @@ impl<K: Clone + Ord, V: Clone> Recent<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Keeps a value of so many bytes, and makes room for it.
+    /// Keeps a value of so many bytes, and makes room for it. One that is larger than all room is not kept, and
+    /// costs no other its place.
     pub(crate) fn keep(&mut self, key: K, value: V, bytes: usize) {
+        if bytes > self.most_bytes {
+            self.remove(&key);
+            return;
+        }
         self.clock += 1;
         self.bytes += bytes;
         if let Some(old) = self.entries.insert(key, Entry { value, bytes, used: self.clock }) {
@@ -42,7 +47,13 @@ impl<K: Clone + Ord, V: Clone> Recent<K, V> {
         }
         while self.bytes > self.most_bytes {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
-            let Some(gone) = oldest.and_then(|key| self.entries.remove(&key)) else { return };
+            let Some(oldest) = oldest else { return };
+            self.remove(&oldest);
+        }
+    }
+
+    fn remove(&mut self, key: &K) {
+        if let Some(gone) = self.entries.remove(key) {
             self.bytes -= gone.bytes;
         }
     }
@@ -63,7 +74,19 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(|name| recent.find(&name)), [Some(0), None, Some(2), Some(3)]);
         recent.keep(3, 4, 1);
         assert_eq!((recent.find(&3), recent.bytes), (Some(4), 7));
-        recent.keep(4, 0, 11);
-        assert!(recent.entries.is_empty() && recent.bytes == 0, "what is larger than all room is not kept");
+    }
+
+    #[test]
+    fn what_is_larger_than_all_room_is_not_kept_and_costs_nobody_a_place() {
+        let mut recent = Recent::new(10);
+        for name in 0..2 {
+            recent.keep(name, name, 5);
+        }
+        recent.keep(2, 2, 11);
+        assert_eq!([0, 1, 2].map(|name| recent.find(&name)), [Some(0), Some(1), None]);
+        recent.keep(0, 7, 11);
+        assert_eq!([0, 1].map(|name| recent.find(&name)), [None, Some(1)], "the old value is not the key's any more");
+        recent.keep(3, 3, 10);
+        assert_eq!((recent.find(&3), recent.entries.len(), recent.bytes), (Some(3), 1, 10));
     }
 }
