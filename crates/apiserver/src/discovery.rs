@@ -125,12 +125,21 @@ pub(crate) struct Aggregated {
     pub(crate) body: Bytes,
     /// Names its content.
     pub(crate) etag: String,
+    /// Of the body; equal documents have one.
+    digest: [u8; 32],
+}
+
+impl Aggregated {
+    fn of(document: &Value) -> Self {
+        let body = document.to_vec();
+        Aggregated { etag: format!("\"{:016X}\"", fnv1a(&body)), digest: token_digest(&body), body: Bytes::from(body) }
+    }
 }
 
 /// The documents that were written of one table of kinds, while they are kept: that of the core group, that of
 /// all others.
 #[derive(Debug, Default)]
-pub(crate) struct Told([Mutex<Weak<Aggregated>>; 2]);
+pub(crate) struct TableDocuments([Mutex<Weak<Aggregated>>; 2]);
 
 /// The aggregated documents of all tenants that were asked for lately. Equal ones are kept once.
 #[derive(Debug)]
@@ -145,21 +154,20 @@ impl Default for Documents {
 impl Documents {
     /// The aggregated document of the core group (`/api`) or of all others (`/apis`).
     pub(crate) fn aggregated(&self, registry: &Registry, core: bool) -> Arc<Aggregated> {
-        let mut told = registry.told().0[usize::from(core)].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(document) = told.upgrade() {
-            return document;
-        }
-        let body = aggregated(registry, core).to_vec();
-        let digest = token_digest(&body);
+        let mut written = registry.documents().0[usize::from(core)].lock().unwrap_or_else(PoisonError::into_inner);
+        let document = written.upgrade().unwrap_or_else(|| Arc::new(Aggregated::of(&aggregated(registry, core))));
+        let document = self.used(document);
+        *written = Arc::downgrade(&document);
+        document
+    }
+
+    /// The document of that content that is kept from now on, used now.
+    fn used(&self, document: Arc<Aggregated>) -> Arc<Aggregated> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let document = kept.find(&digest).unwrap_or_else(|| {
-            let etag = format!("\"{:016X}\"", fnv1a(&body));
-            let bytes = body.len();
-            let document = Arc::new(Aggregated { body: Bytes::from(body), etag });
-            kept.keep(digest, Arc::clone(&document), bytes);
-            document
-        });
-        *told = Arc::downgrade(&document);
+        if let Some(kept) = kept.find(&document.digest) {
+            return kept;
+        }
+        kept.keep(document.digest, Arc::clone(&document), document.body.len());
         document
     }
 }
@@ -391,6 +399,21 @@ mod tests {
         let other = documents.aggregated(&Registry::new(fewer), false);
         assert!(!same(&other) && other.etag != first.etag);
         assert!(!same(&documents.aggregated(&registry, true)));
+    }
+
+    #[test]
+    fn a_document_that_is_asked_for_all_the_time_is_not_the_first_to_go() {
+        let documents = Documents::default();
+        let registry = Registry::new(crate::builtin::kinds());
+        let hot = Arc::downgrade(&documents.aggregated(&registry, false));
+        let bytes = hot.upgrade().expect("it is kept").body.len();
+        for n in 0..2 * CAPACITY / bytes {
+            let other = Aggregated { digest: token_digest(&n.to_be_bytes()), ..Aggregated::of(&json!({})) };
+            let body = Bytes::from(vec![b' '; bytes]);
+            documents.used(Arc::new(Aggregated { body, ..other }));
+            drop(documents.aggregated(&registry, false));
+            assert!(hot.upgrade().is_some(), "it is kept after {n} others");
+        }
     }
 
     #[test]

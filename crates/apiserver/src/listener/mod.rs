@@ -40,7 +40,7 @@ pub(crate) use visit::Visit;
 
 use patience::Patience;
 use places::{Places, Seat};
-use visit::{Standing, Told, Verdict};
+use visit::{Reply, Standing, Verdict};
 
 /// Streams that a client may open and reset before they were looked at (CVE-2023-44487).
 const MAX_PENDING_RESETS: usize = 32;
@@ -260,7 +260,7 @@ struct Handler {
 }
 
 impl Handler {
-    async fn answer(self, mut request: Request<Incoming>) -> Result<Response<Told>, Infallible> {
+    async fn answer(self, mut request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
         let running = self.visit.begin();
         let extensions = request.extensions_mut();
         if let Ok(stream) = self.streams.acquire_owned().await {
@@ -274,7 +274,7 @@ impl Handler {
             extensions.insert(tenant);
         }
         let response = self.service.answer(request).await?;
-        Ok(response.map(|body| Told::new(body, running)))
+        Ok(response.map(|body| Reply::new(body, running)))
     }
 }
 

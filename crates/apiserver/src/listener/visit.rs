@@ -173,18 +173,18 @@ impl Drop for Running {
 }
 
 /// A reply's body that notes how its client reads it.
-pub(super) struct Told {
+pub(super) struct Reply {
     body: ResponseBody,
     running: Running,
 }
 
-impl Told {
+impl Reply {
     pub(super) fn new(body: ResponseBody, running: Running) -> Self {
-        Told { body, running }
+        Reply { body, running }
     }
 }
 
-impl Body for Told {
+impl Body for Reply {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -192,11 +192,11 @@ impl Body for Told {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::convert::Infallible>>> {
-        let told = self.get_mut();
-        told.running.asked();
-        let polled = Pin::new(&mut told.body).poll_frame(cx);
+        let reply = self.get_mut();
+        reply.running.asked();
+        let polled = Pin::new(&mut reply.body).poll_frame(cx);
         if matches!(polled, Poll::Ready(Some(_))) {
-            told.running.gave();
+            reply.running.gave();
         }
         polled
     }
@@ -251,7 +251,7 @@ mod tests {
         let visit = visit();
         visit.known();
         let frames = futures::stream::iter([Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
-        let mut reply = Told::new(
+        let mut reply = Reply::new(
             ResponseBody::stream(futures::StreamExt::chain(frames, futures::stream::pending())),
             visit.begin(),
         );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Kind, Version};
-use crate::discovery::Told;
+use crate::discovery::TableDocuments;
 
 /// By group and plural name. Several of one name are forms of the same objects, the stored one first.
 type Rows = BTreeMap<String, BTreeMap<String, Vec<Arc<Kind>>>>;
@@ -15,7 +15,7 @@ type Rows = BTreeMap<String, BTreeMap<String, Vec<Arc<Kind>>>>;
 pub struct Registry {
     builtin: Arc<Rows>,
     custom: Arc<Rows>,
-    told: Arc<Told>,
+    documents: Arc<TableDocuments>,
 }
 
 /// A kind in one of its versions.
@@ -41,19 +41,19 @@ impl Row {
 impl Registry {
     /// A table of built-in rows only.
     pub fn new(builtin: impl IntoIterator<Item = Arc<Kind>>) -> Self {
-        Registry { builtin: Arc::new(rows(builtin)), custom: Arc::default(), told: Arc::default() }
+        Registry { builtin: Arc::new(rows(builtin)), custom: Arc::default(), documents: Arc::default() }
     }
 
     /// The same built-in rows with other rows of definitions. Built-in rows win where both name one
     /// collection.
     #[must_use]
     pub fn with_custom(&self, custom: impl IntoIterator<Item = Arc<Kind>>) -> Self {
-        Registry { builtin: Arc::clone(&self.builtin), custom: Arc::new(rows(custom)), told: Arc::default() }
+        Registry { builtin: Arc::clone(&self.builtin), custom: Arc::new(rows(custom)), documents: Arc::default() }
     }
 
     /// What discovery has told of exactly these rows.
-    pub(crate) fn told(&self) -> &Told {
-        &self.told
+    pub(crate) fn documents(&self) -> &TableDocuments {
+        &self.documents
     }
 
     /// The kinds whose objects `plural` of `group` are: one, or forms of the same objects.
