@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::FAREWELL_TIMEOUT;
 use super::limits::Limits;
 use super::visit::{Standing, Visit};
 
-/// How often to look for somebody to go while nobody could.
+/// How often to look for somebody to go while nobody can.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
 /// The connections of one listener.
@@ -67,10 +68,15 @@ impl Places {
             if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
                 return place;
             }
-            if let Some(visit) = self.first_to_go() {
-                visit.evicted.cancel();
-            }
-            let freed = tokio::time::timeout(LOOK_PERIOD, Arc::clone(&self.room).acquire_owned());
+            // Whoever goes may take its time for it. Nobody else has to go meanwhile for the same newcomer.
+            let patience = match self.first_to_go() {
+                Some(visit) => {
+                    visit.evicted.cancel();
+                    FAREWELL_TIMEOUT
+                }
+                None => LOOK_PERIOD,
+            };
+            let freed = tokio::time::timeout(patience, Arc::clone(&self.room).acquire_owned());
             if let Ok(Ok(place)) = freed.await {
                 return place;
             }
@@ -83,5 +89,42 @@ impl Places {
         let staying = open.into_iter().filter(|visit| !visit.evicted.is_cancelled());
         let ranked = staying.filter_map(|visit| visit.standing().map(|standing| (standing, visit)));
         ranked.min_by_key(|(standing, _): &(Standing, _)| *standing).map(|(_, visit)| visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_costs_one_other_its_place_however_long_the_farewell_takes() {
+        let limits = Limits { connections: 3, ..Limits::default() };
+        let places = Places::new(&limits);
+        let mut seats = Vec::new();
+        for _ in 0..3 {
+            let seat = places.take(&limits).await;
+            seat.visit.known();
+            drop(seat.visit.begin());
+            seats.push(seat);
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let evicted = |seats: &[Seat]| seats.iter().filter(|seat| seat.visit.evicted.is_cancelled()).count();
+        let newcomer = places.take(&limits);
+        let mut newcomer = std::pin::pin!(newcomer);
+        let early = tokio::time::timeout(FAREWELL_TIMEOUT - Duration::from_millis(1), newcomer.as_mut()).await;
+        assert!(early.is_err() && seats[0].visit.evicted.is_cancelled(), "the one that was idle for longest goes");
+        assert_eq!(evicted(&seats), 1);
+        drop(seats.remove(0));
+        seats.push(newcomer.await);
+        assert_eq!(evicted(&seats), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_one_goes_where_the_first_does_not() {
+        let limits = Limits { connections: 2, ..Limits::default() };
+        let places = Places::new(&limits);
+        let seats = [places.take(&limits).await, places.take(&limits).await];
+        let newcomer = tokio::time::timeout(FAREWELL_TIMEOUT + LOOK_PERIOD, places.take(&limits)).await;
+        assert!(newcomer.is_err() && seats.iter().all(|seat| seat.visit.evicted.is_cancelled()));
     }
 }
