@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use allotment_machinery::field::{FieldError, MAX_ERRORS, go_quote};
+use allotment_machinery::field::{FieldError, MAX_ERRORS};
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json;
 use allotment_machinery::json::Value;
 

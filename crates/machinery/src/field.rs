@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::gotext::go_quote;
 use crate::json::Value;
 
 /// The most faults of one request that are told: who has that many mends the first ones first. A body
@@ -168,42 +169,6 @@ impl ShownValue {
     pub fn raw(text: impl Into<String>) -> Self {
         ShownValue(shortened(text.into(), MAX_SHOWN_BYTES))
     }
-}
-
-/// Quotes as Go's `%q` does.
-pub fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            plain if is_printable(plain) => out.push(plain),
-            other => match u32::from(other) {
-                code @ ..0x80 => out.push_str(&format!("\\x{code:02x}")),
-                code @ ..0x1_0000 => out.push_str(&format!("\\u{code:04x}")),
-                code => out.push_str(&format!("\\U{code:08x}")),
-            },
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// Whether Go's `unicode.IsPrint` holds: everything with a shape of its own, and the space.
-pub(crate) fn is_printable(character: char) -> bool {
-    if character.is_ascii() {
-        return matches!(character, ' '..='~');
-    }
-    // Behind a letter, so that a combining mark is not taken for one that lacks its base.
-    ["a", character.encode_utf8(&mut [0; 4])].concat().escape_debug().count() == 2
 }
 
 impl FieldError {

@@ -3,8 +3,6 @@
 //! A number is an `int64` if it is written as an integer that fits, else a `float64`, as
 //! `k8s.io/apimachinery/pkg/util/json` decodes it. Which message shows what is left to those who say it.
 
-use std::fmt::Write as _;
-
 use crate::json::{Number, Value};
 
 /// A number as Go's `%v` writes it: integers plainly, floats in their shortest form, with an exponent below
@@ -25,30 +23,39 @@ pub fn go_number(number: &Number) -> String {
 }
 
 /// A text quoted as Go's `%q` does it.
-pub fn go_quoted(text: &str) -> String {
-    let mut out = String::from("\"");
+pub fn go_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
     for character in text.chars() {
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\u{7}' => out.push_str("\\a"),
             '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            other if other.is_control() && u32::from(other) < 0x80 => {
-                let _ = write!(out, "\\x{:02x}", u32::from(other));
-            }
-            other if other.is_control() || matches!(other, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{a0}') => {
-                let _ = write!(out, "\\u{:04x}", u32::from(other));
-            }
-            other => out.push(other),
+            plain if is_printable(plain) => out.push(plain),
+            other => match u32::from(other) {
+                code @ ..0x80 => out.push_str(&format!("\\x{code:02x}")),
+                code @ ..0x1_0000 => out.push_str(&format!("\\u{code:04x}")),
+                code => out.push_str(&format!("\\U{code:08x}")),
+            },
         }
     }
     out.push('"');
     out
+}
+
+/// Whether Go's `unicode.IsPrint` holds: everything with a shape of its own, and the space.
+pub(crate) fn is_printable(character: char) -> bool {
+    if character.is_ascii() {
+        return matches!(character, ' '..='~');
+    }
+    // Behind a letter, so that a combining mark is not taken for one that lacks its base.
+    ["a", character.encode_utf8(&mut [0; 4])].concat().escape_debug().count() == 2
 }
 
 /// A value as Go's `%v` writes an `interface{}`: `map[a:1 b:x]`, `[1 2]`.
@@ -72,12 +79,12 @@ pub fn go_syntax(value: &Value) -> String {
         Value::Null => "interface {}(nil)".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => go_number(number),
-        Value::String(text) => go_quoted(text),
+        Value::String(text) => go_quote(text),
         Value::Array(items) => {
             format!("[]interface {{}}{{{}}}", items.iter().map(go_syntax).collect::<Vec<_>>().join(", "))
         }
         Value::Object(map) => {
-            let member = |(key, value): (&str, &Value)| format!("{}:{}", go_quoted(key), go_syntax(value));
+            let member = |(key, value): (&str, &Value)| format!("{}:{}", go_quote(key), go_syntax(value));
             format!("map[string]interface {{}}{{{}}}", map.iter().map(member).collect::<Vec<_>>().join(", "))
         }
     }
@@ -128,6 +135,23 @@ mod tests {
             go_syntax(&value),
             r#"map[string]interface {}{"a":[]interface {}{1, "x", interface {}(nil)}, "b":map[string]interface {}{"c":true}}"#
         );
+    }
+
+    #[test]
+    fn texts_are_quoted_as_go_quotes_them() {
+        for (input, expect) in [
+            ("plain ä e\u{301} 漢 🦀", "plain ä e\u{301} 漢 🦀"),
+            ("\u{301}", "\u{301}"),
+            ("\"\\", r#"\"\\"#),
+            ("\u{7}\u{8}\u{c}\n\r\t\u{b}", r"\a\b\f\n\r\t\v"),
+            ("\0\u{1b}\u{7f}", r"\x00\x1b\x7f"),
+            ("\u{85}\u{a0}\u{ad}", r"\u0085\u00a0\u00ad"),
+            ("\u{200b}\u{2028}\u{3000}\u{e000}\u{feff}", r"\u200b\u2028\u3000\ue000\ufeff"),
+            ("\u{e0001}\u{10ffff}", r"\U000e0001\U0010ffff"),
+        ] {
+            assert_eq!(go_quote(input), format!("\"{expect}\""), "{input:?}");
+            assert_eq!(go_syntax(&Value::from(input)), go_quote(input));
+        }
     }
 
     #[test]

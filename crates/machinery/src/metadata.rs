@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::field::{FieldError, MAX_ERRORS, Path, ShownValue, go_quote, is_printable};
+use crate::field::{FieldError, MAX_ERRORS, Path, ShownValue};
+use crate::gotext::{go_quote, is_printable};
 use crate::json::{Map, Value, write_string};
 use crate::names::{self, NameRule};
 use crate::time;

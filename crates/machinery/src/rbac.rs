@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::field::go_quote;
+use crate::gotext::go_quote;
 use crate::json::{Map, Value};
 
 /// Stands for everything in a rule's lists.

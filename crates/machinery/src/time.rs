@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::civil;
 use jiff::tz::Offset;
 
-use crate::field::go_quote;
+use crate::gotext::go_quote;
 
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";

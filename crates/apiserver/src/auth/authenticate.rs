@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use allotment_machinery::field::go_quote;
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{self, Value};
 use allotment_pki::{Certificate, Claims, SECRET_TOKEN_ISSUER, TokenError, token_digest};
 use allotment_store::{Key, Resource};

@@ -1,7 +1,7 @@
 //! What a client is told that may not do what it asked for
 //! (`k8s.io/apiserver/pkg/endpoints/handlers/responsewriters`).
 
-use allotment_machinery::field::go_quote;
+use allotment_machinery::gotext::go_quote;
 
 use super::Attributes;
 use crate::status::{About, ApiError};

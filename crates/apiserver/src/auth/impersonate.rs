@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use allotment_machinery::field::go_quote;
+use allotment_machinery::gotext::go_quote;
 use http::HeaderMap;
 use http::request::Parts;
 

@@ -3,7 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use allotment_machinery::field::{FieldError, Path, go_quote};
+use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::schema::{Interner, Schema, parse_structural};
 use allotment_pki::token_digest;

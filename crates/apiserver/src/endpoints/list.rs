@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment_machinery::field::go_quote;
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::selector::{FieldSelector, FieldTerm, LabelSelector};
 use allotment_store::{Entry, ListQuery, Revision, Scope, StoreError};

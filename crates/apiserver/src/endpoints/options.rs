@@ -3,7 +3,8 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
-use allotment_machinery::field::{FieldError, Path, ShownValue, go_quote};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::Value;
 use allotment_machinery::selector::{FieldSelector, FieldSelectorError, LabelSelector, SelectorParseError};
 

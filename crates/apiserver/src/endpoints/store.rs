@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use allotment_machinery::field::go_quote;
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::object::Encoded;
 use allotment_store::{Entry, Expect, Key, Resource, Revision, StoreError, Write};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::fields::FieldsError;
 use super::scalar;
 use super::set::FieldSet;
-use crate::gotext::go_quoted;
+use crate::gotext::go_quote;
 use crate::json::{Map, Value};
 
 /// How many managers that update are kept apart. The oldest beyond become one, or an object that everybody
@@ -87,10 +87,10 @@ impl ManagerId {
 
     /// The manager as conflicts name it: `"a" with subresource "scale" using apps/v1`.
     pub(super) fn shown(&self) -> String {
-        let mut out = go_quoted(&self.name);
+        let mut out = go_quote(&self.name);
         if !self.subresource.is_empty() {
             out.push_str(" with subresource ");
-            out.push_str(&go_quoted(&self.subresource));
+            out.push_str(&go_quote(&self.subresource));
         }
         if self.operation == ManagerOperation::Update {
             out.push_str(" using ");

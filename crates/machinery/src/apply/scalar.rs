@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
-use crate::gotext::{go_number, go_quoted};
+use crate::gotext::{go_number, go_quote};
 use crate::json::{Map, Number, Value};
 use crate::schema::canonical_number;
 
@@ -151,7 +151,7 @@ pub(super) fn shown(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => go_number(number),
-        Value::String(text) => go_quoted(text),
+        Value::String(text) => go_quote(text),
         Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(",")),
         Value::Object(map) => map.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect(),
     }

@@ -229,7 +229,7 @@ impl<'a> ListAtom<'a> {
             found.extend(value.map(|value| (key.clone(), value)));
         }
         if found.is_empty() {
-            let keys: Vec<String> = self.keys.iter().map(|key| crate::gotext::go_quoted(key)).collect();
+            let keys: Vec<String> = self.keys.iter().map(|key| crate::gotext::go_quote(key)).collect();
             return Err(format!(
                 "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
                  values for any key fields)",

@@ -6,7 +6,8 @@
 use super::node::{Junctors, ListType, Schema, Shape, ValueRules};
 use super::trail::Trail;
 use super::{embedded, format, lists};
-use crate::field::{FieldError, Path, go_quote};
+use crate::field::{FieldError, Path};
+use crate::gotext::go_quote;
 use crate::json::{Map, Number, Value};
 
 /// How many errors are told. The rest of an object with more is not looked at.

@@ -1,6 +1,6 @@
 //! Bindings as the index keeps them: who, and which role.
 
-use allotment_machinery::field::go_quote;
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::Value;
 
 use crate::auth::UserInfo;

@@ -96,7 +96,7 @@ impl Policy {
         let found = self.roles.get(&(Arc::from(home), Arc::from(role.name.as_str())));
         let found = found.ok_or_else(|| {
             let kind = if role.cluster { "clusterrole" } else { "role" };
-            format!("{kind}.{} {} not found", super::RBAC_GROUP, allotment_machinery::field::go_quote(&role.name))
+            format!("{kind}.{} {} not found", super::RBAC_GROUP, allotment_machinery::gotext::go_quote(&role.name))
         })?;
         Ok(Arc::clone(found.rules.get_or_init(|| rules_of_entry(&found.entry))))
     }

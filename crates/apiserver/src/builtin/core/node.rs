@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use allotment_machinery::field::{FieldError, Path, ShownValue, go_quote};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
+use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
