@@ -41,13 +41,13 @@ pub enum StoreError {
     /// Writes are refused until a restart or a repair; reads go on.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
-        /// Why.
+        /// Why, in words that clients may see: they name no file of the server.
         reason: Arc<str>,
     },
     /// The write was sent, and whether it happened is not known.
     #[error("the reply was lost: {reason}")]
     Unknown {
-        /// Why.
+        /// Why, in words that clients may see.
         reason: Arc<str>,
     },
     /// The store does not answer; nothing was written.

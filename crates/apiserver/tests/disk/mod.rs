@@ -35,6 +35,15 @@ fn check_refused(reply: &Reply, code: u16, words: &[&str]) {
     for word in words {
         assert!(message.contains(word), "{word:?} in {message}");
     }
+    names_no_file(&message);
+}
+
+/// What clients are told is not where the server has its files, which the simulated disk calls `disk/…`.
+#[track_caller]
+fn names_no_file(told: &str) {
+    for part in ["disk/", "log-", "snapshot-"] {
+        assert!(!told.contains(part), "{part:?} in {told}");
+    }
 }
 
 /// Lets a disk fail as `faults` say of one at rest, and looks at everything that clients may do then. `code` is
@@ -77,8 +86,10 @@ async fn check_failure(faults: impl FnOnce(&Disk) -> DiskFaults, code: u16, reas
     let (ready, told) = text(&world, "/readyz").await;
     assert_eq!(ready, 500, "{told}");
     assert!(told.contains("[-]store failed: ") && told.contains(reason) && told.contains("[+]ping ok"), "{told}");
+    names_no_file(&told);
     let (ready, told) = text(&world, "/readyz/store").await;
     assert!(ready == 500 && told.contains("start it again"), "{told}");
+    names_no_file(&told);
     assert_eq!(text(&world, "/livez").await.0, 200, "to end the process heals no disk");
 
     world.server.stop().await;
@@ -95,29 +106,29 @@ async fn check_failure(faults: impl FnOnce(&Disk) -> DiskFaults, code: u16, reas
 #[tokio::test]
 async fn a_sync_that_fails_refuses_the_write_and_all_later_ones() {
     let faults = |disk: &Disk| DiskFaults { fail_sync_at: Some(disk.syncs() + 1), ..DiskFaults::default() };
-    check_failure(faults, 507, "the disk failed to sync").await;
+    check_failure(faults, 507, "the disk failed").await;
 }
 
 #[tokio::test]
 async fn a_write_that_may_be_on_the_disk_is_answered_as_unknown() {
     let faults = |_: &Disk| DiskFaults { fail_syncs: true, ..DiskFaults::default() };
-    check_failure(faults, 504, "the disk failed to sync").await;
+    check_failure(faults, 504, "the disk failed").await;
 }
 
 #[tokio::test]
 async fn a_full_disk_refuses_writes() {
     let faults = |_: &Disk| DiskFaults { room: Some(40), ..DiskFaults::default() };
-    check_failure(faults, 507, "no storage space").await;
+    check_failure(faults, 507, "the disk is full").await;
 }
 
 #[tokio::test]
 async fn a_read_only_file_system_refuses_writes() {
     let faults = |_: &Disk| DiskFaults { read_only: true, ..DiskFaults::default() };
-    check_failure(faults, 507, "read-only filesystem").await;
+    check_failure(faults, 507, "the file system is read-only").await;
 }
 
 #[tokio::test]
 async fn a_write_that_breaks_off_refuses_itself_and_all_later_ones() {
     let faults = |disk: &Disk| DiskFaults { break_write_at: Some(disk.writes() + 1), ..DiskFaults::default() };
-    check_failure(faults, 507, "the disk failed to write").await;
+    check_failure(faults, 507, "the disk failed").await;
 }

@@ -49,7 +49,8 @@ pub trait Files: Debug + Send + Sync + 'static {
 /// A file that is written at its end, behind which there may be room for more already.
 #[async_trait]
 pub trait FileWriter: Debug + Send {
-    /// Appends all of `bytes`. An error may leave a part of them.
+    /// Appends all of `bytes`. An error may leave a part of them, but never all: the last byte is then as it was
+    /// before, so that what ends with another byte can be told not to have been written.
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes `bytes` behind the end, which stays where it is: the next write replaces them.

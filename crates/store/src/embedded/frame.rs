@@ -52,7 +52,7 @@ pub(super) struct Header {
 
 impl Header {
     /// How long the frame is.
-    pub(super) fn whole(&self) -> u64 {
+    fn whole(&self) -> u64 {
         (HEADER + self.length) as u64
     }
 
@@ -159,7 +159,7 @@ impl<'a> Frames<'a> {
     }
 
     /// What stands where a header should be, right or not, as far as it was read.
-    pub(super) fn header(&self) -> Option<Header> {
+    fn header(&self) -> Option<Header> {
         Header::parse(&self.buffer[self.start..])
     }
 

@@ -238,8 +238,8 @@ pub async fn plan_repair(dir: &Path, restored: bool) -> Result<Repair, OpenError
 
 /// Repairs the store in the folder `dir`: the log is cut where it stops being right, of a damaged snapshot what is
 /// right is kept, what is lost is put aside in files that nothing reads, and the revision jumps, so that clients
-/// see that they have missed something. `restored`: also where nothing is damaged, since the folder comes from a backup and clients may
-/// have seen what came after that. Does nothing if there is nothing to do.
+/// see that they have missed something. `restored`: also where nothing is damaged, since the folder comes from a
+/// backup and clients may have seen what came after that. Does nothing if there is nothing to do.
 ///
 /// # Errors
 /// As [`plan_repair`].
@@ -320,7 +320,7 @@ impl Embedded {
         &self.report
     }
 
-    /// Why writes are refused, if they are: the disk is full, read-only, or failed.
+    /// Why writes are refused, if they are: the disk is full, read-only, or failed. It names no file.
     pub fn read_only(&self) -> Option<Arc<str>> {
         self.broken.get().cloned()
     }

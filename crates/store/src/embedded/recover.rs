@@ -4,20 +4,21 @@
 //! A torn end of the last segment is what a power cut leaves of a write that nobody was told of; it is
 //! cut. Anything else that is not right stops the start.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use super::files::Files;
 use super::frame::{Frames, HEADER};
 use super::record::*;
-use super::rescue::rescue;
+use super::rescue::{GAPS, rescue};
 use super::snapshot::Loader;
 use super::{FORMAT, FORMAT_PREFIX, FORMAT_TMP, FORMAT_VERSION, LOCK, OpenError, Report, SegmentReport};
 use super::{log_name, log_revision, snapshot_revision};
 use crate::history::{Change, HistoryLimits};
 use crate::objects::name_of;
 use crate::state::State;
-use crate::{Event, EventKind, Revision};
+use crate::{Event, EventKind, Revision, Tenant};
 
 /// What was read, and what has to be mended before it can be written on.
 #[derive(Debug)]
@@ -133,7 +134,7 @@ async fn load_some(
         };
         report.snapshot = Some(((*name).clone(), snapshot_len));
     }
-    let gappy = damage.is_some();
+    let mut bare = damage.is_some().then(Bare::default);
     obsolete.extend(snapshots.into_iter().map(|(_, name)| name.clone()));
     let needed = segments.partition_point(|(first, _)| *first <= state.revision);
     obsolete.extend(segments.drain(..needed).map(|(_, name)| name));
@@ -151,7 +152,7 @@ async fn load_some(
     }
     let last = segments.len().saturating_sub(1);
     for (index, (first, name)) in segments.iter().enumerate() {
-        match load_segment(files, name, *first, &mut state, index == last, gappy).await {
+        match load_segment(files, name, *first, &mut state, index == last, bare.as_mut()).await {
             Ok(segment) => {
                 (log, log_len) = (name.clone(), segment.bytes);
                 report.segments.push(segment);
@@ -171,6 +172,9 @@ async fn load_some(
             }
             Err(error) => return Err(error),
         }
+    }
+    if let (Some((_, losses)), Some(bare)) = (damage.as_mut().and_then(|damage| damage.snapshot.as_mut()), bare) {
+        losses.gaps.extend(bare.gaps());
     }
     report.describe(&state);
     Ok((Recovered { state, log, log_len, snapshot_len, obsolete, report }, damage))
@@ -222,7 +226,7 @@ async fn load_segment(
     first: u64,
     state: &mut State,
     last: bool,
-    gappy: bool,
+    mut bare: Option<&mut Bare>,
 ) -> Result<SegmentReport, OpenError> {
     let damaged = |offset, reason: String| OpenError::Damaged { file: files.path(name), offset, reason };
     let mut report = SegmentReport { name: name.to_owned(), ..SegmentReport::default() };
@@ -245,7 +249,7 @@ async fn load_segment(
             break;
         }
         headed = true;
-        let replayed = replay(state, Input(payload), header.records, gappy);
+        let replayed = replay(state, Input(payload), header.records, bare.as_deref_mut());
         replayed.ok_or_else(|| damaged(offset, "its records make no sense".to_owned()))?;
         report.frames += u64::from(header.records > 0);
         report.records += u64::from(header.records);
@@ -260,9 +264,37 @@ async fn load_segment(
     Ok(report)
 }
 
-/// Does again what the records of a frame say; `None` if they make no sense. Where the state is `gappy`, what
-/// is done to something that is missing is passed over.
-fn replay(state: &mut State, mut input: Input<'_>, records: u32, gappy: bool) -> Option<()> {
+/// Tenants that were begun with a template that is lost, and which one. Their key spaces are there, with what was
+/// written to them since.
+#[derive(Debug, Default)]
+struct Bare(BTreeMap<Tenant, String>);
+
+impl Bare {
+    /// What is missing, in words.
+    fn gaps(&self) -> Vec<String> {
+        let told = self.0.iter().take(GAPS);
+        let mut gaps: Vec<_> = told
+            .map(|(tenant, template)| format!("all that template {template} gave tenant {}", tenant.as_str()))
+            .collect();
+        if self.0.len() > GAPS {
+            gaps.push(format!("all that lost templates gave {} more tenants", self.0.len() - GAPS));
+        }
+        gaps
+    }
+
+    /// Passes over a change of something that is missing; a key space is begun all the same.
+    fn pass(&mut self, state: &mut State, change: Told) {
+        state.pass();
+        if let Told::Bare(tenant, template) = change {
+            state.space(&tenant);
+            self.0.insert(tenant, template);
+        }
+    }
+}
+
+/// Does again what the records of a frame say; `None` if they make no sense. Where parts of the state are missing,
+/// what is done to them is passed over, and `bare` is there to note it.
+fn replay(state: &mut State, mut input: Input<'_>, records: u32, mut bare: Option<&mut Bare>) -> Option<()> {
     let mut left = records;
     while left > 0 {
         let kind = input.byte()?;
@@ -277,19 +309,32 @@ fn replay(state: &mut State, mut input: Input<'_>, records: u32, gappy: bool) ->
             left -= 1;
             continue;
         }
-        let change = change(state, kind, &mut input)?;
-        match change {
-            Some(change) => state.apply(state.revision + 1, change),
-            None if gappy => state.pass(),
-            None => return None,
+        match (change(state, kind, &mut input)?, bare.as_deref_mut()) {
+            (Told::Change(change), bare) => {
+                if let (Change::Dropped(tenant), Some(bare)) = (&change, bare) {
+                    bare.0.remove(tenant);
+                }
+                state.apply(state.revision + 1, change);
+            }
+            (missing, Some(bare)) => bare.pass(state, missing),
+            (_, None) => return None,
         }
         left -= 1;
     }
     input.is_empty().then_some(())
 }
 
-/// What a record says; `None` within if what it is about is not there.
-fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Option<Change>> {
+/// What a record says.
+enum Told {
+    Change(Change),
+    /// What it is about is not there.
+    Nothing,
+    /// A tenant begins with a template that is not there.
+    Bare(Tenant, String),
+}
+
+/// What a record says; `None` if it makes no sense.
+fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Told> {
     let name = input.text()?;
     let tenant = state.tenant(name);
     match kind {
@@ -304,20 +349,23 @@ fn change(state: &State, kind: u8, input: &mut Input<'_>) -> Option<Option<Chang
                 (PUT, None) => EventKind::Added,
                 (PUT, Some(_)) => EventKind::Modified,
                 (_, Some(_)) => EventKind::Deleted,
-                (_, None) => return Some(None),
+                (_, None) => return Some(Told::Nothing),
             };
             let revision = state.revision + 1;
             let entry = raw.entry(resource, revision, previous.as_deref(), beside);
             debug_assert_eq!(name_of(&entry), name);
             let revision = Revision(revision);
             let event = Event { tenant, revision, kind, entry, previous };
-            Some(Some(Change::Object(Arc::new(event))))
+            Some(Told::Change(Change::Object(Arc::new(event))))
         }
         INSTANTIATE => {
-            let seed = state.seeds.get(input.text()?).cloned();
-            Some(seed.map(|seed| Change::Instantiated(tenant, seed)))
+            let template = input.text()?;
+            Some(match state.seeds.get(template) {
+                Some(seed) => Told::Change(Change::Instantiated(tenant, seed.clone())),
+                None => Told::Bare(tenant, template.to_owned()),
+            })
         }
-        DROP => Some(Some(Change::Dropped(tenant))),
+        DROP => Some(Told::Change(Change::Dropped(tenant))),
         _ => None,
     }
 }

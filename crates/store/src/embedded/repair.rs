@@ -160,9 +160,9 @@ async fn copy(files: &dyn Files, from: &str, to: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::{begin, body, key};
+    use crate::conformance::{begin, body, key, template};
     use crate::embedded::simulated::{Disk, DiskFaults};
-    use crate::{Embedded, Expect, Options, Revision, Store, StoreError, WatchScope, Write};
+    use crate::{Embedded, Expect, Options, Revision, Store, StoreError, Tenant, WatchScope, Write};
 
     async fn open(disk: &Disk) -> Result<Embedded, OpenError> {
         Embedded::open_on(Arc::new(disk.clone()), Options::default()).await
@@ -406,6 +406,59 @@ mod tests {
             }
             assert!(most >= (OLD + NEW) / 2, "at most {most} were kept, of {remembers} remembered");
         }
+    }
+
+    async fn instantiate(store: &Embedded, tenant: &str) {
+        let write = Write::Instantiate { tenant: Tenant::logical(tenant), template: template() };
+        store.commit(write).await.expect("begins");
+    }
+
+    /// A disk whose snapshot, of one frame, has a template that the log behind it begins more tenants with, one of
+    /// which goes again; the snapshot's name.
+    async fn templated() -> (Disk, String) {
+        let disk = Disk::default();
+        let store = open(&disk).await.expect("opens");
+        instantiate(&store, "first").await;
+        store.close().await;
+        let at_once = Options { snapshot_after_bytes: 1, ..Options::default() };
+        let store = Embedded::open_on(Arc::new(disk.clone()), at_once).await.expect("opens");
+        begin(&store, "bare").await;
+        while !disk.names().await.expect("lists").iter().any(|name| name.starts_with("snapshot-")) {
+            tokio::task::yield_now().await;
+        }
+        store.close().await;
+        let store = open(&disk).await.expect("opens");
+        for tenant in ["second", "third", "gone"] {
+            instantiate(&store, tenant).await;
+        }
+        let write = Write::Put { key: key("second", "a", "own"), expect: Expect::Absent, body: body("own") };
+        store.commit(write).await.expect("creates");
+        store.commit(Write::DropTenant { tenant: Tenant::logical("gone") }).await.expect("drops");
+        store.close().await;
+        let names = disk.names().await.expect("lists");
+        (disk, names.into_iter().find(|name| name.starts_with("snapshot-")).expect("a snapshot"))
+    }
+
+    #[tokio::test]
+    async fn a_tenant_whose_template_is_lost_keeps_its_key_space_and_what_it_misses_is_told() {
+        let (disk, snapshot) = templated().await;
+        let (broken, _) = broken(&disk, &snapshot, 4);
+        let repair = apply(&files(&broken), false).await.expect("repairs");
+        let gaps = repair.snapshot.expect("it is the snapshot").gaps;
+        let told: Vec<_> = gaps.iter().filter(|gap| gap.starts_with("all that")).map(String::as_str).collect();
+        let wanted = ["all that template three gave tenant second", "all that template three gave tenant third"];
+        assert_eq!(told, wanted, "{gaps:?}");
+
+        let store = open(&broken).await.expect("opens");
+        let tenants = store.tenants().await.expect("answers");
+        assert_eq!(tenants, ["second", "third"].map(Tenant::logical), "one is gone, and the snapshot's are lost");
+        assert!(store.get(&key("second", "a", "own")).await.expect("answers").is_some());
+        let write = Write::Put { key: key("third", "a", "own"), expect: Expect::Absent, body: body("own") };
+        store.commit(write).await.expect("the key space takes writes");
+        // The template is not known any more, so that it is written down again with the next tenant.
+        instantiate(&store, "fourth").await;
+        store.close().await;
+        assert_eq!(open(&broken).await.expect("opens").report().objects, 2 + 3);
     }
 
     #[tokio::test]

@@ -3,20 +3,21 @@
 //!
 //! Records refer to what earlier frames said: the collection that objects belong to (repeated in each frame, but
 //! not in snapshots of older versions), entries by number, templates by name. What can no longer be known for
-//! certain is left out.
+//! certain is left out: entries are numbered by their order, so that all behind the first lost frame that may have
+//! had some are nobody's, and a wrong header, which would say how many those were, is not believed.
 
 use std::io;
 use std::sync::Arc;
 
 use super::files::Files;
-use super::frame::{Frames, Header};
+use super::frame::Frames;
 use super::record::*;
 use crate::history::HistoryLimits;
 use crate::state::State;
 use crate::{Entry, Resource, Tenant};
 
 /// Gaps that are told, at most: more help nobody.
-const GAPS: usize = 20;
+pub(super) const GAPS: usize = 20;
 
 /// What was saved of a damaged snapshot.
 #[derive(Debug)]
@@ -38,21 +39,23 @@ pub(super) async fn rescue(files: &dyn Files, name: &str, revision: u64, limits:
     loop {
         let offset = frames.offset();
         if let Some((header, payload)) = frames.next().await? {
+            let numbered = salvage.shared.len();
             if header.first == revision && salvage.load(Input(payload), header.records).is_some() {
                 continue;
             }
-            // Its checksum is right, so the file was written wrong; the rest of the frame is not to be trusted.
+            // Its checksum is right, so the file was written wrong; the rest of the frame is not to be trusted, nor
+            // the numbers that it gave.
+            salvage.shared.truncate(numbered);
             lost_bytes += frames.offset() - offset;
-            salvage.skip(None);
+            salvage.skip();
             continue;
         }
-        let header = frames.header();
         let passed = frames.resync().await?;
         if passed == 0 {
             break;
         }
         lost_bytes += passed;
-        salvage.skip(header.filter(|header| header.whole() == passed));
+        salvage.skip();
     }
     if let Some(after) = salvage.open.take() {
         salvage.tell(format!("after {after}"));
@@ -65,14 +68,10 @@ pub(super) async fn rescue(files: &dyn Files, name: &str, revision: u64, limits:
 #[derive(Debug)]
 struct Salvage {
     state: State,
-    /// Entries by number; those of lost frames are absent.
-    shared: Vec<Option<Arc<Entry>>>,
-    /// Whether nobody knows any more which number is whose.
-    unnumbered: bool,
-    /// Whether what is lost next may be entries that have numbers.
+    /// Entries by number, as far as nothing before them is lost.
+    shared: Vec<Arc<Entry>>,
+    /// Whether the next entry has the next number: false once entries with numbers may have been lost.
     numbering: bool,
-    /// The kind of the last record.
-    kind: u8,
     place: Option<(Tenant, Resource)>,
     /// The last object that was read, in words.
     last: String,
@@ -88,9 +87,7 @@ impl Salvage {
         Salvage {
             state: State::new(revision, limits),
             shared: Vec::new(),
-            unnumbered: false,
             numbering: true,
-            kind: HEAD,
             place: None,
             last: "the begin".to_owned(),
             open: None,
@@ -100,27 +97,17 @@ impl Salvage {
         }
     }
 
-    /// A frame, or more than one, is missing here; `header` is that of the only one, if it can be trusted.
-    fn skip(&mut self, header: Option<Header>) {
-        if self.numbering {
-            match header {
-                // All that lies between two entries with numbers has one; `load` sees what follows.
-                Some(header) if self.kind == SHARED => self.shared.extend((0..header.records).map(|_| None)),
-                _ => self.unnumbered = true,
-            }
-        }
+    /// A frame, or more than one, is missing here.
+    fn skip(&mut self) {
+        self.numbering = false;
         self.place = None;
         self.open.get_or_insert_with(|| self.last.clone());
     }
 
     fn load(&mut self, mut input: Input<'_>, records: u32) -> Option<()> {
-        for index in 0..records {
+        for _ in 0..records {
             let kind = input.byte()?;
-            if self.numbering && index == 0 && self.open.is_some() && kind != SHARED {
-                self.unnumbered = true;
-            }
             self.load_record(kind, &mut input)?;
-            self.kind = kind;
         }
         input.is_empty().then_some(())
     }
@@ -133,16 +120,15 @@ impl Salvage {
             }
             TEMPLATE => {
                 let seed = Arc::new(input.template()?);
-                self.shared.extend(seed.entries.iter().cloned().map(Some));
+                self.number(&seed.entries);
                 self.state.seeds.insert(seed.id.clone(), seed);
             }
             SHARED => {
                 let (resource, revision) = (Resource::stored(input.text()?), input.number()?);
                 let entry = input.entry()?.entry(resource, revision, None, None);
-                self.shared.push(Some(entry));
+                self.number(&[entry]);
             }
             SPACE => {
-                self.numbering = false;
                 let tenant = self.state.tenant(input.text()?);
                 self.state.space(&tenant);
             }
@@ -156,7 +142,7 @@ impl Salvage {
             }
             OBJECT_SHARED => {
                 let number = input.number()? as usize;
-                let known = self.shared.get(number).cloned().flatten().filter(|_| !self.unnumbered);
+                let known = self.shared.get(number).cloned();
                 match (self.place.clone(), known) {
                     (Some((tenant, resource)), Some(entry)) if entry.resource == resource => self.put(&tenant, entry),
                     // It was there, but what it was is lost.
@@ -170,7 +156,6 @@ impl Salvage {
     }
 
     fn load_collection(&mut self, input: &mut Input<'_>) -> Option<()> {
-        self.numbering = false;
         let (tenant, resource, template) = (input.text()?, input.text()?, input.text()?);
         let (tenant, resource) = (self.state.tenant(tenant), self.state.resource(tenant, resource));
         let seed = self.state.seeds.get(template).cloned();
@@ -184,6 +169,13 @@ impl Salvage {
         }
         self.place = Some((tenant, resource));
         Some(())
+    }
+
+    /// Gives entries the next numbers, where those are known.
+    fn number(&mut self, entries: &[Arc<Entry>]) {
+        if self.numbering {
+            self.shared.extend_from_slice(entries);
+        }
     }
 
     fn put(&mut self, tenant: &Tenant, entry: Arc<Entry>) {
@@ -222,4 +214,89 @@ fn skip_past(kind: u8, input: &mut Input<'_>) -> Option<()> {
         _ => return None,
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::frame::HEADER;
+    use super::super::simulated::Disk;
+    use super::super::snapshot::Image;
+    use super::*;
+    use crate::conformance::{begin, body};
+    use crate::{Embedded, Expect, Key, Options, Store, Write};
+
+    const NAME: &str = "snapshot";
+    const TENANTS: [&str; 2] = ["one", "two"];
+    const OBJECTS: usize = 12;
+
+    fn key(tenant: &str, number: usize) -> Key {
+        let (resource, name) = (Resource::new("secrets", ""), format!("{tenant}-{number}"));
+        Key { tenant: Tenant::logical(tenant), resource, namespace: "a".into(), name: name.as_str().into() }
+    }
+
+    /// A disk with a snapshot, nearly all of which are numbered entries of two tenants by turns; its bytes, where
+    /// its frames begin, and its revision.
+    async fn two_tenants() -> (Disk, Vec<u8>, Vec<usize>, u64) {
+        let disk = Disk::default();
+        let store = Embedded::open_on(Arc::new(disk.clone()), Options::default()).await.expect("opens");
+        for tenant in TENANTS {
+            begin(&store, tenant).await;
+        }
+        for number in 0..OBJECTS {
+            for tenant in TENANTS {
+                let body = body(&format!("{tenant} {}", "x".repeat(60_000)));
+                let write = Write::Put { key: key(tenant, number), expect: Expect::Absent, body };
+                store.commit(write).await.expect("creates");
+            }
+        }
+        let image = Image::of(&store.shared.read());
+        image.write(&disk, NAME, &AtomicBool::new(false)).await.expect("writes").expect("is not stopped");
+        store.close().await;
+        let bytes = disk.bytes(NAME).expect("is there");
+        let mut begins = vec![0];
+        while let Some(header) = bytes.get(begins[begins.len() - 1]..).filter(|rest| !rest.is_empty()) {
+            let length = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
+            begins.push(begins[begins.len() - 1] + HEADER + length as usize);
+        }
+        begins.pop();
+        (disk, bytes, begins, image.revision)
+    }
+
+    #[tokio::test]
+    async fn whatever_byte_of_a_header_is_wrong_no_tenant_gets_an_object_of_another() {
+        let (disk, whole, begins, revision) = two_tenants().await;
+        assert!(begins.len() > 4, "there are frames to lose: {begins:?}");
+        let mut most = 0;
+        for (frame, begin) in begins.iter().enumerate() {
+            for at in 0..HEADER {
+                // The low bit of a count shifts by one; a high one makes it huge.
+                for bit in [0x01, 0x80] {
+                    let mut bytes = whole.clone();
+                    bytes[begin + at] ^= bit;
+                    disk.set_bytes(NAME, bytes);
+                    let saved = rescue(&disk, NAME, revision, HistoryLimits::default()).await.expect("reads");
+                    let case = format!("frame {frame}, byte {at}, bit {bit:#x}");
+                    let mut kept = 0;
+                    for (tenant, space) in &saved.state.spaces {
+                        for entry in space.collections.values().flat_map(|collection| collection.objects.iter_from(0)) {
+                            let told = String::from_utf8_lossy(&entry.body[..200]);
+                            let name = tenant.as_str();
+                            assert!(entry.name.starts_with(name), "{case}: {name} got {}", entry.name);
+                            assert!(told.contains(&format!("\"{name} ")), "{case}: {} is another one", entry.name);
+                            kept += 1;
+                        }
+                    }
+                    if let Some(lost) = saved.lost_objects {
+                        assert_eq!(kept + lost as usize, TENANTS.len() * OBJECTS, "{case}: all is accounted for");
+                    }
+                    let complete = kept == TENANTS.len() * OBJECTS && frame + 1 < begins.len();
+                    assert!(complete || !saved.gaps.is_empty(), "{case}: what is missing is told");
+                    most = most.max(if frame == 0 { 0 } else { kept });
+                }
+            }
+        }
+        assert!(most >= OBJECTS, "what was numbered before the lost frame is kept: {most}");
+    }
 }

@@ -6,6 +6,7 @@
 //! without having written anything).
 
 use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -73,7 +74,7 @@ pub(super) async fn open(files: Arc<dyn Files>, options: Options) -> Result<(Ope
     Ok((Opened { files, options, log, name, len, snapshot_len, templates }, state, report))
 }
 
-async fn make(files: &dyn Files) -> std::io::Result<()> {
+async fn make(files: &dyn Files) -> io::Result<()> {
     begin_log(files, 1).await?;
     let mut format = files.create(FORMAT_TMP).await?;
     format.write(format!("{FORMAT_PREFIX}{FORMAT_VERSION}\n").as_bytes()).await?;
@@ -83,7 +84,7 @@ async fn make(files: &dyn Files) -> std::io::Result<()> {
 }
 
 /// Makes a durable segment without records.
-pub(super) async fn begin_log(files: &dyn Files, first: u64) -> std::io::Result<Box<dyn FileWriter>> {
+pub(super) async fn begin_log(files: &dyn Files, first: u64) -> io::Result<Box<dyn FileWriter>> {
     let mut log = files.create(&log_name(first)).await?;
     log.write(&no_records(first)).await?;
     log.sync().await?;
@@ -98,7 +99,7 @@ pub(super) fn no_records(first: u64) -> Vec<u8> {
     frame
 }
 
-async fn mend(files: &dyn Files, recovered: &Recovered, new: bool) -> std::io::Result<(Box<dyn FileWriter>, u64)> {
+async fn mend(files: &dyn Files, recovered: &Recovered, new: bool) -> io::Result<(Box<dyn FileWriter>, u64)> {
     // A process that ended between a rename and its sync leaves names that are not durable yet.
     if !new {
         files.sync_folder().await?;
@@ -355,20 +356,28 @@ impl Writer {
             return Ok(());
         };
         let action = if whole { "syncing" } else { "writing" };
-        let reason = self.fail(&format!("{action} {} failed: {error}", self.files.path(&self.name)));
+        let reason = self.fail(&format!("{action} {}", self.files.path(&self.name)), &error);
         // A frame that is certainly cut off again was certainly not written.
         let cut = match self.log.truncate(self.len).await {
             Ok(()) => self.log.sync().await,
             Err(error) => Err(error),
         };
-        // Nor was one whose end is missing, wherever the write broke off: no frame ends with a byte that was
-        // there before, since before it there are zeros.
-        Err(if cut.is_ok() || !whole { StoreError::ReadOnly { reason } } else { StoreError::Unknown { reason } })
+        // Nor was one whose last byte is missing. Where that would lie there are zeros, since a seal is shorter than
+        // a frame with records; only one that ends with a zero itself, as an empty text does, may be there all the
+        // same.
+        let unwritten = !whole && group.frame.last() != Some(&0);
+        Err(if cut.is_ok() || unwritten { StoreError::ReadOnly { reason } } else { StoreError::Unknown { reason } })
     }
 
-    /// Refuses all writes from now on.
-    fn fail(&self, reason: &str) -> Arc<str> {
-        tracing::error!(reason, "the store is read-only until it is opened again");
+    /// Refuses all writes from now on, since `action` failed; why, in words for clients. Where it was is for the log
+    /// alone: of the server's files its clients need to know nothing.
+    fn fail(&self, action: &str, error: &io::Error) -> Arc<str> {
+        tracing::error!(action, %error, "the store is read-only until it is opened again");
+        let reason = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "the disk is full",
+            ErrorKind::ReadOnlyFilesystem => "the file system is read-only",
+            _ => "the disk failed",
+        };
         self.broken.get_or_init(|| Arc::from(reason)).clone()
     }
 
@@ -401,7 +410,7 @@ impl Writer {
                 self.snapshot_at = self.len + self.options.snapshot_after_bytes;
                 // Left behind, it would contradict what the old one goes on to say.
                 if let Err(error) = self.files.remove(&log_name(image.revision + 1)).await {
-                    self.fail(&format!("removing an unfinished segment failed: {error}"));
+                    self.fail("removing an unfinished segment", &error);
                 }
                 return;
             }
@@ -427,7 +436,7 @@ impl Writer {
 }
 
 /// Writes a snapshot, and removes what it stands for only once it is there for good.
-async fn write_snapshot(files: &dyn Files, image: &Image, stop: &AtomicBool) -> std::io::Result<Option<u64>> {
+async fn write_snapshot(files: &dyn Files, image: &Image, stop: &AtomicBool) -> io::Result<Option<u64>> {
     let Some(len) = image.write(files, SNAPSHOT_TMP, stop).await? else { return Ok(None) };
     let name = snapshot_name(image.revision);
     files.rename(SNAPSHOT_TMP, &name).await?;
