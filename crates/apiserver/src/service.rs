@@ -212,12 +212,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let user = match identify(server, &tenant, parts, &info).await {
-        Ok(user) => {
-            if let Some(visit) = parts.extensions.get::<Arc<Visit>>() {
-                visit.known();
-            }
-            user
-        }
+        Ok(user) => user,
         Err(error) => return status_response(&error, errors_accept(parts)),
     };
     let mut cx = Context::new(server.clone(), tenant, user, info);
@@ -247,6 +242,12 @@ async fn identify(
         Some(user) => user.clone(),
         None => auth::authenticate(server, tenant, parts).await?.ok_or_else(ApiError::unauthorized)?,
     };
+    // Whoever may not do what it asks for is known all the same; whoever asks as nobody is not, though it may.
+    if known.name != auth::USER_ANONYMOUS
+        && let Some(visit) = parts.extensions.get::<Arc<Visit>>()
+    {
+        visit.known();
+    }
     let user = auth::impersonate(server, tenant, known, parts).await?;
     let attributes = Attributes { user: &user, request: info };
     match auth::authorize(server, tenant, &attributes).await {

@@ -1,7 +1,6 @@
 //! The API as its clients see it, in one process on a store in memory: what recorded conversations do not
 //! hold. Single rules are tested where they are written.
 
-mod connections;
 mod disk;
 mod hostile;
 mod kinds;

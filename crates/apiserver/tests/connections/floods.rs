@@ -12,15 +12,13 @@ use super::http2::{
     CONTINUATION, Connection, DATA, END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, RST_STREAM, block, frame, get,
     reset,
 };
-use super::{House, TOKEN, pour, request, resident, rest};
-
-/// More memory than any of these clients may cost.
-const MUCH: usize = 96 * 1024 * 1024;
+use super::memory::{MUCH, Memory};
+use super::{House, TOKEN, pour, request, rest};
 
 #[tokio::test]
 async fn streams_that_are_opened_and_reset_at_once_end_the_connection_and_leave_nothing_running() {
     let house = House::new(Limits::default()).await;
-    let before = resident();
+    let memory = Memory::now();
     let mut connection = Connection::open(house.connect().await).await;
     let mut most = 0;
     let flood: Vec<u8> =
@@ -36,7 +34,7 @@ async fn streams_that_are_opened_and_reset_at_once_end_the_connection_and_leave_
         connection.ends_with_goaway().await;
     }
     assert!(most <= house.tasks + 2 * Limits::default().streams as usize + 8, "{most} tasks at once");
-    assert!(resident().saturating_sub(before) < MUCH);
+    assert!(memory.taken() < MUCH, "{} bytes", memory.taken());
     house.at_rest().await;
 }
 
@@ -110,7 +108,7 @@ async fn streams_beyond_the_bound_are_refused_and_those_within_it_are_served() {
 #[tokio::test]
 async fn a_head_that_goes_on_for_ever_ends_the_connection() {
     let house = House::new(Limits::default()).await;
-    let before = resident();
+    let memory = Memory::now();
     let mut connection = Connection::open(house.connect().await).await;
     connection.send(&frame(HEADERS, END_STREAM, 1, &block("GET", "/version"))).await;
     // A header after the other: x: yyyy…
@@ -119,7 +117,7 @@ async fn a_head_that_goes_on_for_ever_ends_the_connection() {
     let taken = pour(&mut connection.0, &part, 1 << 30).await;
     assert!(taken < 64 * 1024 * 1024, "{taken} bytes of one head were taken");
     house.serves().await;
-    assert!(resident().saturating_sub(before) < MUCH);
+    assert!(memory.taken() < MUCH, "{} bytes", memory.taken());
     // Empty parts of a head cost nothing to send.
     let mut connection = Connection::open(house.connect().await).await;
     connection.send(&frame(HEADERS, END_STREAM, 1, &block("GET", "/version"))).await;
@@ -151,7 +149,7 @@ async fn a_body_that_unpacks_to_a_gigabyte_is_not_unpacked() {
     }
     let bomb = packer.finish().expect("packs");
     assert!(bomb.len() > 1024 * 1024, "packed {}", bomb.len());
-    let before = resident();
+    let memory = Memory::now();
     for media in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
         // Beyond the bound of bodies there would be nothing to see.
         let part = &bomb[..bomb.len().min(3 * 1024 * 1024)];
@@ -168,14 +166,14 @@ async fn a_body_that_unpacks_to_a_gigabyte_is_not_unpacked() {
         let answer = rest(&mut stream).await;
         assert!(answer.starts_with("HTTP/1.1 4"), "{media}: {answer}");
     }
-    assert!(resident().saturating_sub(before) < MUCH);
+    assert!(memory.taken() < MUCH, "{} bytes", memory.taken());
     house.serves().await;
 }
 
 #[tokio::test]
 async fn a_body_beyond_the_bound_is_refused_and_not_kept() {
     let house = House::new(Limits::default()).await;
-    let before = resident();
+    let memory = Memory::now();
     let mut stream = house.connect().await;
     let head = "content-type: application/json\r\ntransfer-encoding: chunked\r\n";
     stream.write_all(request("POST", "/api/v1/namespaces/default/configmaps", head).as_bytes()).await.expect("writes");
@@ -183,7 +181,7 @@ async fn a_body_beyond_the_bound_is_refused_and_not_kept() {
     let taken = pour(&mut stream, &chunk, 1 << 30).await;
     assert!(taken < 256 * 1024 * 1024, "{taken} bytes of one body were taken");
     assert!(rest(&mut stream).await.starts_with("HTTP/1.1 413"));
-    assert!(resident().saturating_sub(before) < MUCH);
+    assert!(memory.taken() < MUCH, "{} bytes", memory.taken());
     house.serves().await;
     house.at_rest().await;
 }

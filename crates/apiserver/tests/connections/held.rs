@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::http2::{Connection, HEADERS, block, frame, get};
-use super::{House, SOON, read_until, request, resident, rest};
+use super::memory::{MUCH, Memory};
+use super::{House, POOR_TOKEN, SOON, TOKEN, read_until, request, rest};
 
 const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=1";
 
@@ -146,6 +147,23 @@ async fn clients_that_are_known_and_idle_make_room_and_those_that_watch_stay() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_known_and_may_nothing_goes_after_strangers() {
+    const END: &str = "\"Failure\"}";
+    let house = House::new(Limits { connections: 2, ..Limits::default() }).await;
+    let forbidden = request("GET", "/api/v1/pods", "").replace(TOKEN, POOR_TOKEN);
+    let mut poor = house.connect().await;
+    poor.write_all(forbidden.as_bytes()).await.expect("writes");
+    assert!(read_until(&mut poor, END).await.starts_with("HTTP/1.1 403"));
+    let mut stranger = house.connect().await;
+    stranger.write_all(forbidden.replace(POOR_TOKEN, "wrong").as_bytes()).await.expect("writes");
+    assert!(read_until(&mut stranger, END).await.starts_with("HTTP/1.1 401"));
+    house.serves().await;
+    rest(&mut stranger).await;
+    poor.write_all(forbidden.as_bytes()).await.expect("the connection is there");
+    assert!(read_until(&mut poor, END).await.contains("HTTP/1.1 403"));
+}
+
+#[tokio::test]
 async fn a_client_that_half_closes_its_connection_is_answered_and_holds_nothing() {
     let house = House::new(Limits::default()).await;
     for path in [WATCH, "/version"] {
@@ -162,7 +180,7 @@ async fn a_client_that_half_closes_its_connection_is_answered_and_holds_nothing(
 async fn a_reply_that_nobody_reads_ends_its_connection_and_keeps_nothing() {
     const OBJECTS: usize = 12;
     let house = House::new(Limits { unread: SOON, stalled: SOON, ..Limits::default() }).await;
-    let before = resident();
+    let memory = Memory::now();
     let mut watches = Vec::new();
     for _ in 0..8 {
         let mut stream = house.connect().await;
@@ -184,7 +202,7 @@ async fn a_reply_that_nobody_reads_ends_its_connection_and_keeps_nothing() {
     }
     house.serves().await;
     // What all of them together would have read are 200 MB.
-    assert!(resident().saturating_sub(before) < 150 * 1024 * 1024);
+    assert!(memory.taken() < MUCH, "{} bytes", memory.taken());
     // They are still held here, so whatever ends them is not that they have gone.
     house.at_rest().await;
     drop(watches);

@@ -1,7 +1,9 @@
 //! A server on a store in memory, and an administrator who asks it.
 
+mod seams;
+
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use allotment_apiserver::ResponseBody;
@@ -12,39 +14,17 @@ use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstr
 use allotment_apiserver::service::ApiService;
 use allotment_apiserver::status::ApiError;
 use allotment_machinery::json::{Value, parse};
-use allotment_machinery::seams::{Clock, Entropy};
+use allotment_machinery::seams::Clock as _;
 use allotment_store::{HistoryLimits, Memory, Revision, Store, Tenant};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use tower::ServiceExt as _;
 
+pub(crate) use seams::{Counter, Still};
+
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// 2026-07-01T00:00:00Z, for ever.
-#[derive(Debug)]
-pub(crate) struct Still;
-
-impl Clock for Still {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::from_second(1_782_864_000).expect("a time")
-    }
-}
-
-/// Counts, so that nothing is the same twice.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(Mutex<u64>);
-
-impl Entropy for Counter {
-    fn fill(&self, out: &mut [u8]) {
-        let mut next = self.0.lock().expect("not poisoned");
-        for part in out.chunks_mut(8) {
-            *next += 1;
-            part.copy_from_slice(&next.to_be_bytes()[8 - part.len()..]);
-        }
-    }
-}
 
 /// What was answered.
 #[derive(Debug)]

@@ -1,8 +1,13 @@
 //! The API on a socket whose clients mean it ill: each finds a bound, and somebody else is served meanwhile.
+//!
+//! A program of its own, whose tests run one after another: some judge by the memory of the process.
 
 mod floods;
 mod held;
 mod http2;
+mod memory;
+#[path = "../world/seams.rs"]
+mod seams;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,9 +27,10 @@ use allotment_machinery::seams::Clock as _;
 use allotment_store::{HistoryLimits, Memory, Tenant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-use super::world::{Counter, Still};
+use seams::{Counter, Still};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,14 +38,20 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(200);
 /// The administrator's token.
 const TOKEN: &str = "open-sesame";
+/// The token of somebody who is known and may do nothing.
+const POOR_TOKEN: &str = "open-barley";
 
-/// A server on a loopback port.
+/// Whoever has it is the only test that runs.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// A server on a loopback port, the only one while it is there.
 struct House {
     address: SocketAddr,
     gate: Arc<Gate>,
     stop: CancellationToken,
     /// Tasks that there were before any client came.
     tasks: usize,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Drop for House {
@@ -99,6 +111,7 @@ impl House {
     }
 
     async fn open(limits: Limits, tls: Option<Arc<rustls::ServerConfig>>) -> House {
+        let turn = TURN.lock().await;
         let gate = Arc::<Gate>::default();
         let server = ApiServer::start(ServerConfig {
             store: Arc::new(Memory::new(0, HistoryLimits::default())),
@@ -109,12 +122,14 @@ impl House {
             readiness: Vec::new(),
         });
         let admin = UserInfo { name: "admin".into(), groups: vec![GROUP_MASTERS.into()], ..UserInfo::default() };
+        let poor = UserInfo { name: "poor".into(), ..UserInfo::default() };
+        let static_tokens = vec![(TOKEN.to_owned(), admin), (POOR_TOKEN.to_owned(), poor)];
         let config = TenantConfig {
             tenant: Tenant::platform(),
             version: "1.36.0".to_owned(),
             server_url: "https://127.0.0.1:1".to_owned(),
             root_ca_pem: "".into(),
-            access: AccessConfig { static_tokens: vec![(TOKEN.to_owned(), admin)], ..AccessConfig::default() },
+            access: AccessConfig { static_tokens, ..AccessConfig::default() },
             template: Arc::new(bootstrap_template(Still.now())),
         };
         server.ensure_tenant(config).await.expect("a tenant");
@@ -123,7 +138,7 @@ impl House {
         let stop = CancellationToken::new();
         let serving = listener::serve(socket, tls, ApiService::new(server.clone()), limits, stop.clone());
         server.tasks().spawn(async move { serving.await.expect("serves") });
-        House { address, gate, stop, tasks: 0 }
+        House { address, gate, stop, tasks: 0, _turn: turn }
     }
 
     /// Tasks that there are now.
@@ -191,7 +206,7 @@ async fn read_until<S: AsyncRead + Unpin>(stream: &mut S, text: &str) -> String 
         }
     };
     if tokio::time::timeout(PATIENCE, reading).await.is_err() {
-        panic!("no {text:?} came");
+        panic!("no {text:?} came, but {}", String::from_utf8_lossy(&bytes));
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -207,10 +222,4 @@ async fn pour<S: AsyncWrite + Unpin>(stream: &mut S, part: &[u8], most: usize) -
     // Whoever does not read on has taken what fits into the buffers between.
     let _ = tokio::time::timeout(SOON * 5, pouring).await;
     poured
-}
-
-/// Bytes of memory that the process has, as the kernel counts them.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("is there");
-    text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
 }
