@@ -23,37 +23,48 @@ const ADDRESS: &str = "10.0.0.1";
 /// Its port; the listener has another.
 const PORT: i64 = 443;
 
-/// Puts in place what is missing, and leads it to where the API is served now.
+/// Puts in place what is missing, also of what is there, and leads it to where the API is served now.
 pub(super) async fn ensure(objects: &Objects) -> Result<(), Failure> {
     let Some((address, port)) = address_of(&objects.tenant().server_url) else { return Ok(()) };
-    put(objects, Resource::new("services", ""), service(port), &["spec", "ports"]).await?;
+    put(objects, Resource::new("services", ""), service(port), &[&["spec", "ports"]], &[]).await?;
     if address.is_some_and(is_reachable) {
         let text = address.map(|address| address.to_string()).unwrap_or_default();
-        put(objects, Resource::new("endpoints", ""), endpoints(&text, port), &["subsets"]).await?;
+        put(objects, Resource::new("endpoints", ""), endpoints(&text, port), &[&["subsets"]], &[]).await?;
         let family = if address.is_some_and(|address| address.is_ipv6()) { "IPv6" } else { "IPv4" };
         let slices = Resource::new("endpointslices", "discovery.k8s.io");
-        put(objects, slices.clone(), slice(&text, port, family), &["endpoints"]).await?;
-        put(objects, slices, slice(&text, port, family), &["ports"]).await?;
+        put(objects, slices, slice(&text, port, family), &[&["endpoints"], &["ports"]], &[&["addressType"]]).await?;
     }
     Ok(())
 }
 
-/// Makes an object, or makes what lies at a path of it as it should be.
-async fn put(objects: &Objects, resource: Resource, wanted: Value, path: &[&str]) -> Result<(), Failure> {
+/// Makes an object, or makes what lies at some `paths` of it as it should be. Where what lies at a `fixed` one is
+/// something else, the object is made anew, since no client expects that to change.
+async fn put(
+    objects: &Objects,
+    resource: Resource,
+    wanted: Value,
+    paths: &[&[&str]],
+    fixed: &[&[&str]],
+) -> Result<(), Failure> {
     let place = Place { resource, namespace: Arc::from(NAMESPACE), name: Arc::from(NAME) };
     let Value::Object(wanted) = wanted else { return Ok(()) };
     match objects.get(&place).await? {
         None => objects.create(&place, wanted).await,
         Some(found) if found.is_deleting() => Ok(()),
-        Some(found) => {
+        Some(found) if differs(&found.content, &wanted, fixed) => {
+            objects.delete(&found.entry, None).await?;
+            objects.create(&place, wanted).await
+        }
+        Some(found) if differs(&found.content, &wanted, paths) => {
             let mut content = found.content.clone();
-            let (Some(new), Some(old)) = (at(&wanted, path), at_mut(&mut content, path)) else { return Ok(()) };
-            if *new == *old {
-                return Ok(());
+            for path in paths {
+                if let Some(value) = at(&wanted, path) {
+                    set(&mut content, path, value.clone());
+                }
             }
-            *old = new.clone();
             objects.update(&found, content).await
         }
+        Some(_) => Ok(()),
     }
 }
 
@@ -62,10 +73,22 @@ fn at<'a>(object: &'a Map, path: &[&str]) -> Option<&'a Value> {
     rest.iter().try_fold(object.get(first)?, |value, name| value.get(name))
 }
 
-fn at_mut<'a>(object: &'a mut Map, path: &[&str]) -> Option<&'a mut Value> {
-    let (last, parents) = path.split_last()?;
-    let parent = parents.iter().try_fold(object, |object, name| object.object_mut(name))?;
-    parent.get_mut(last)
+fn differs(found: &Map, wanted: &Map, paths: &[&[&str]]) -> bool {
+    paths.iter().any(|path| at(found, path) != at(wanted, path))
+}
+
+/// Puts a value at a path, of which nothing needs to be there.
+fn set(object: &mut Map, path: &[&str], value: Value) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let parent = parents.iter().try_fold(object, |object, name| {
+        if object.object_mut(name).is_none() {
+            object.insert(*name, Map::new());
+        }
+        object.object_mut(name)
+    });
+    if let Some(parent) = parent {
+        parent.insert(*last, value);
+    }
 }
 
 /// Host, where it is an address, and port of an URL.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_machinery::json::{self, Value};
+use allotment_machinery::json;
+use allotment_machinery::json::{Value, parse};
 use allotment_machinery::object::Encoded;
 use allotment_machinery::seams::{Clock, Entropy};
 use allotment_store::{
@@ -31,6 +32,11 @@ impl Entropy for Seams {
 }
 
 async fn start(store: &Arc<dyn Store>) -> ApiServer {
+    start_at(store, "").await
+}
+
+/// A server that clients reach at an URL.
+async fn start_at(store: &Arc<dyn Store>, url: &str) -> ApiServer {
     let seams = Arc::new(Seams(Default::default()));
     let server = ApiServer::start(ServerConfig {
         store: Arc::clone(store),
@@ -43,7 +49,7 @@ async fn start(store: &Arc<dyn Store>) -> ApiServer {
     let config = TenantConfig {
         tenant: Tenant::platform(),
         version: "1.36.0".to_owned(),
-        server_url: String::new(),
+        server_url: url.to_owned(),
         root_ca_pem: Arc::from("certificates"),
         access: AccessConfig::default(),
         template: empty(),
@@ -62,7 +68,7 @@ fn key(resource: &str, namespace: &str, name: &str) -> Key {
 }
 
 async fn put(store: &Arc<dyn Store>, key: Key, object: &str) {
-    let Ok(Value::Object(object)) = json::parse(object.as_bytes()) else { panic!("{object}") };
+    let Ok(Value::Object(object)) = parse(object.as_bytes()) else { panic!("{object}") };
     let current = store.get(&key).await.expect("the store answers");
     let expect = current.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
     let body = Encoded::of(&object).expect("has a uid");
@@ -71,13 +77,24 @@ async fn put(store: &Arc<dyn Store>, key: Key, object: &str) {
 
 /// Waits until an object is there, or is not.
 async fn until(store: &Arc<dyn Store>, key: &Key, there: bool) {
+    until_holds(store, key, |object| object.is_some() == there).await;
+}
+
+async fn until_holds(store: &Arc<dyn Store>, key: &Key, holds: impl Fn(Option<&Value>) -> bool) {
     let mut watch = store.watch(WatchScope::All, store.revision().await.expect("answers")).await.expect("watches");
     let settled = async {
-        while store.get(key).await.expect("the store answers").is_some() != there {
+        loop {
+            let entry = store.get(key).await.expect("the store answers");
+            let object = entry.map(|entry| parse(&entry.body).expect("JSON"));
+            if holds(object.as_ref()) {
+                return;
+            }
             watch.next().await.expect("an event");
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), settled).await.unwrap_or_else(|_| panic!("{key:?}: {there}"));
+    tokio::time::timeout(Duration::from_secs(10), settled)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain for {key:?}"));
 }
 
 const NAMESPACE: &str = r#"{"metadata":{"name":"n","uid":"ns"},"spec":{"finalizers":["kubernetes"]}}"#;
@@ -113,4 +130,50 @@ async fn what_was_left_undone_is_done_after_a_start() {
     until(&store, &key("configmaps", "m", "b"), false).await;
     assert!(store.get(&key("configmaps", "n", "a")).await.expect("the store answers").is_none());
     server.stop().await;
+}
+
+#[tokio::test]
+async fn where_the_api_is_found_is_put_right_at_a_start_whatever_was_taken_from_it() {
+    let store: Arc<dyn Store> = Arc::new(Memory::new(0, HistoryLimits::default()));
+    store.commit(Write::Instantiate { tenant: Tenant::platform(), template: empty() }).await.expect("begins");
+    put(&store, key("namespaces", "", "default"), &NAMESPACE.replace("\"n\"", "\"default\"")).await;
+    let of = |resource| key(resource, "default", "kubernetes");
+    let slice = Key { resource: Resource::new("endpointslices", "discovery.k8s.io"), ..of("endpoints") };
+    let check = async |url: &str, address: &str, port: i64, family: &str| {
+        let server = start_at(&store, url).await;
+        let https = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+        let subsets = json!([{"addresses": [{"ip": address}], "ports": (https.clone())}]);
+        let endpoints = json!([{"addresses": [address], "conditions": {"ready": true}}]);
+        let service = json!([{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]);
+        for (key, members) in [
+            (of("services"), vec![(&["spec", "ports"][..], service)]),
+            (of("endpoints"), vec![(&["subsets"][..], subsets)]),
+            (
+                slice.clone(),
+                vec![
+                    (&["addressType"][..], Value::from(family)),
+                    (&["endpoints"][..], endpoints),
+                    (&["ports"][..], https),
+                ],
+            ),
+        ] {
+            let right = |object: &Value| members.iter().all(|(path, value)| object.at(path) == Some(value));
+            until_holds(&store, &key, |object| object.is_some_and(right)).await;
+        }
+        server.stop().await;
+    };
+    check("https://192.0.2.7:7443", "192.0.2.7", 7443, "IPv4").await;
+    for (key, left) in [
+        (of("services"), r#""spec":{"clusterIP":"10.0.0.1"}"#),
+        (of("services"), r#""type":"nothing else""#),
+        (of("endpoints"), r#""type":"nothing else""#),
+        (slice.clone(), r#""addressType":"IPv4""#),
+        (slice.clone(), r#""addressType":"IPv4","endpoints":null,"ports":[]"#),
+    ] {
+        let bare = r#"{"metadata":{"name":"kubernetes","namespace":"default","uid":"bare"},LEFT}"#;
+        put(&store, key, &bare.replace("LEFT", left)).await;
+        check("https://192.0.2.7:7443", "192.0.2.7", 7443, "IPv4").await;
+    }
+    check("https://192.0.2.8:443", "192.0.2.8", 443, "IPv4").await;
+    check("https://[2001:db8::1]:6443", "2001:db8::1", 6443, "IPv6").await;
 }
