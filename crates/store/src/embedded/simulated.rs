@@ -26,6 +26,8 @@ pub struct DiskFaults {
     pub room: Option<usize>,
     /// Nothing can be changed, as of a file system that went read-only since it found itself damaged.
     pub read_only: bool,
+    /// No file can be made, as where there are too many already.
+    pub fail_creates: bool,
     /// Syncs answer well and do nothing.
     pub sync_lies: bool,
 }
@@ -319,6 +321,9 @@ impl Files for Disk {
         tokio::task::yield_now().await;
         let mut inner = self.inner();
         let cut = inner.step()?;
+        if inner.faults.fail_creates {
+            return Err(io::Error::other("no file can be made"));
+        }
         inner.next_file += 1;
         let file = inner.next_file;
         inner.rename(None, Some((name, file)));

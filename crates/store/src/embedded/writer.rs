@@ -408,8 +408,10 @@ impl Writer {
             Err(error) => {
                 tracing::warn!(%error, "cannot begin a new segment of the log; the old one grows on");
                 self.snapshot_at = self.len + self.options.snapshot_after_bytes;
-                // Left behind, it would contradict what the old one goes on to say.
-                if let Err(error) = self.files.remove(&log_name(image.revision + 1)).await {
+                // Left behind, it would contradict what the old one goes on to say. It may not even have been made.
+                if let Err(error) = self.files.remove(&log_name(image.revision + 1)).await
+                    && error.kind() != ErrorKind::NotFound
+                {
                     self.fail("removing an unfinished segment", &error);
                 }
                 return;

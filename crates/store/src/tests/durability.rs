@@ -320,6 +320,23 @@ async fn a_store_whose_disk_failed_says_so_until_it_is_opened_again() {
     store.commit(put("two")).await.expect("writes again");
 }
 
+#[tokio::test]
+async fn where_no_file_can_be_made_the_log_grows_on_and_takes_writes() {
+    let disk = Disk::default();
+    let options = crate::Options { snapshot_after_bytes: 1, ..crate::Options::default() };
+    let store = Embedded::open_on(Arc::new(disk.clone()), options).await.expect("opens");
+    disk.set_faults(DiskFaults { fail_creates: true, ..DiskFaults::default() });
+    begin(&store, "t").await;
+    for name in ["one", "two"] {
+        let write = Write::Put { key: key("t", "a", name), expect: Expect::Absent, body: body(name) };
+        store.commit(write).await.expect("creates");
+    }
+    store.close().await;
+    disk.set_faults(DiskFaults::default());
+    let store = Embedded::open_on(Arc::new(disk), options).await.expect("opens");
+    assert_eq!((store.report().objects, store.report().segments.len()), (2, 1));
+}
+
 /// The frame of the drop of a tenant without a name ends with a zero, which is there before.
 #[tokio::test]
 async fn a_write_that_breaks_off_and_cannot_be_cut_is_unknown_only_if_its_end_is_no_proof() {
