@@ -38,6 +38,8 @@ def run_block(document, block):
             continue
         done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60)
         printed = (done.stdout + done.stderr).splitlines()
+        if done.returncode != 0 and not any(re.match(r"(?i)error", text) for text in shown):
+            sys.exit(f"{document}: $ {command}\nended with {done.returncode}, and no error is shown:\n" + "\n".join(printed))
         # Dots stand for what is left out.
         for line in (line for line in shown if line.strip() not in ("", "...")):
             # What is generated (names, times, ages) stands behind the first word or two.

@@ -122,8 +122,8 @@ fn follow_purposes(snapshot: &Snapshot, cluster: &Cluster) -> Option<Write> {
     })
 }
 
-/// Idle, then draining, then deleted; a spare that `warm` does not keep goes whatever the policy. Each step is a compare-and-swap of the Cluster, as taking room is,
-/// so that nobody gets room on one that goes.
+/// Idle, then draining, then deleted; a spare that `warm` does not keep goes whatever the policy. Each step
+/// is a compare-and-swap of the Cluster, as taking room is, so that nobody gets room on one that goes.
 fn decide_idle(snapshot: &Snapshot, cluster: &Cluster, unused: bool, now: Timestamp) -> ClusterPlan {
     let metadata = &cluster.metadata;
     let marks = [names::IDLE_SINCE, names::DRAINING];
