@@ -224,3 +224,26 @@ async fn an_identity_that_is_deleted_inside_its_cluster_comes_back_with_another_
     .await;
     assert_eq!(code(Api::<Namespace>::all(client_of(&kubeconfig(secret)).await).list(&list).await), 200);
 }
+
+#[tokio::test]
+async fn a_secret_of_somebody_else_is_left_alone_and_the_access_granted_by_another_name() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let (access, _) = granted(&admin, "team").await;
+    let secrets = Api::<Secret>::namespaced(admin.clone(), "team");
+    create(&secrets, json!({"metadata": {"name": "b-kubeconfig"}, "stringData": {"mine": "yes"}})).await;
+    create(
+        &access,
+        json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest", "metadata": {"name": "b"},
+        "spec": {"requestRef": {"name": "r"}, "permissions": [
+            {"rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}]}]}}),
+    )
+    .await;
+    let request = until(&access, "b", is_granted).await;
+    let answer = request.status.and_then(|status| status.access).expect("granted").secret_ref.name;
+    assert_eq!(answer, format!("access-{}", request.metadata.uid.expect("a UID")));
+    assert!(secrets.get(&answer).await.expect("there").data.expect("data").contains_key("kubeconfig"));
+    let mine = secrets.get("b-kubeconfig").await.expect("there").data.expect("data");
+    assert!(mine.len() == 1 && mine.contains_key("mine"), "left as it was");
+}

@@ -139,3 +139,32 @@ async fn a_released_prefix_is_in_quarantine_until_nothing_bears_it() {
     let third = place(&admin, "third", "foo-").await;
     assert_eq!((third.spec.cluster_ref, third.spec.prefix.as_str()), (home, "foo-"));
 }
+
+#[tokio::test]
+async fn nobody_is_given_a_prefix_that_names_of_the_cluster_itself_begin_with() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team").await;
+    let access = Api::<AccessRequest>::namespaced(admin.clone(), "team");
+    for (name, prefix, place) in
+        [("one", "allot-", "allot-access"), ("two", "kube-", "kube-system"), ("three", "system-", "kube-public")]
+    {
+        let grant = self::place(&admin, name, prefix).await;
+        assert_ne!(grant.spec.prefix, prefix);
+        let request = Api::<ClusterRequest>::namespaced(admin.clone(), "team").get(name).await.expect("there");
+        let conditions = request.status.expect("decided").conditions;
+        let told = conditions.iter().find(|condition| condition.type_ == "PrefixHonored").expect("told");
+        assert_eq!((told.status.as_str(), told.reason.as_str()), ("False", "Taken"));
+        assert!(told.message.starts_with("names of the cluster itself begin with"), "{}", told.message);
+        create(
+            &access,
+            json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest",
+            "metadata": {"name": name}, "spec": {"requestRef": {"name": name}, "permissions": [{"namespace": place,
+                "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}]}}),
+        )
+        .await;
+        let refused = until(&access, name, |access: &AccessRequest| access.status.is_some()).await;
+        assert_eq!(refused.status.expect("decided").reason, "ExceedsCeiling", "{name}");
+    }
+}

@@ -8,6 +8,7 @@ use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessRequest, Cluster, Leftover};
 use allotment_core::access::{
     AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, Looked, TargetCluster, decide_access,
+    other_secret_name,
 };
 use allotment_core::write::Write;
 use async_trait::async_trait;
@@ -152,23 +153,36 @@ impl AccessRequests {
         let Some(admin) = self.admin(target).await? else { return Ok(()) };
         let token = inside::mint(&admin.client, account, lifetime_secs).await?;
         let mut wanted = secret::render(request, name, target, &admin.endpoint, &token.token, token.expires);
-        let secrets = Api::<Secret>::namespaced(self.client.clone(), &request.namespace().unwrap_or_default());
-        let written = match Writer::new(MANAGER).create(&secrets, &wanted).await {
-            Err(error) if is_conflict(&error) => {
-                let there = secrets.get(name).await?;
-                let ours = there.owner_references().iter().any(|owner| Some(&owner.uid) == request.uid().as_ref());
-                if !ours {
-                    return Err(error.into());
-                }
-                wanted.metadata.resource_version = there.resource_version();
-                wanted.metadata.uid = there.uid();
-                let applying = PatchParams::apply(MANAGER).force();
-                secrets.patch(name, &applying, &Patch::Apply(&wanted)).await?
+        let written = match self.put(request, &wanted).await? {
+            Some(written) => written,
+            None => {
+                // A Secret of that name was there before, and is somebody else's.
+                wanted.metadata.name = Some(other_secret_name(&request.uid().unwrap_or_default()));
+                let secret = ObjectKey::of(&wanted.metadata);
+                self.put(request, &wanted).await?.ok_or(ReconcileError::Taken { secret })?
             }
-            answer => answer?,
         };
         self.world.written(AccessSecret::read(&written));
         Ok(())
+    }
+
+    /// Makes the Secret, or renews it; nothing where one of its name is not the request's own.
+    async fn put(&self, request: &AccessRequest, wanted: &Secret) -> Result<Option<Secret>, ReconcileError> {
+        let secrets = Api::<Secret>::namespaced(self.client.clone(), &request.namespace().unwrap_or_default());
+        match Writer::new(MANAGER).create(&secrets, wanted).await {
+            Err(error) if is_conflict(&error) => {
+                let there = secrets.get(&wanted.name_any()).await?;
+                if !there.owner_references().iter().any(|owner| Some(&owner.uid) == request.uid().as_ref()) {
+                    return Ok(None);
+                }
+                let mut wanted = wanted.clone();
+                wanted.metadata.resource_version = there.resource_version();
+                wanted.metadata.uid = there.uid();
+                let applying = PatchParams::apply(MANAGER).force();
+                Ok(Some(secrets.patch(&there.name_any(), &applying, &Patch::Apply(&wanted)).await?))
+            }
+            answer => Ok(Some(answer?)),
+        }
     }
 
     async fn delete_secret(&self, key: &ObjectKey, uid: &str) -> Result<(), ReconcileError> {

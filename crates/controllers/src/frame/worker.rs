@@ -33,6 +33,12 @@ pub enum ReconcileError {
         /// The ServiceAccount in the Cluster.
         account: ObjectKey,
     },
+    /// Neither name of the Secret of an AccessRequest is free.
+    #[error("Secret {secret} belongs to somebody else; delete it")]
+    Taken {
+        /// The Secret.
+        secret: ObjectKey,
+    },
     /// A provider could not do what it was asked.
     #[error("the provider failed")]
     Provider(#[from] crate::providers::ProviderError),
@@ -43,7 +49,7 @@ impl ReconcileError {
     fn is_race(&self) -> bool {
         match self {
             ReconcileError::Api(error) => is_conflict(error) || is_gone(error) || is_ending(error),
-            ReconcileError::NoToken { .. } | ReconcileError::Provider(_) => false,
+            ReconcileError::NoToken { .. } | ReconcileError::Taken { .. } | ReconcileError::Provider(_) => false,
         }
     }
 }

@@ -87,7 +87,10 @@ fn grant(observed: &AccessObserved<'_>, allowed: &Allowed, uid: &str, state: &In
             cluster: allowed.target.clone(),
             service_account: inside::service_account(uid),
             lifetime_secs: lifetime(observed),
-            secret: secret_name(request, uid),
+            secret: match observed.secret.filter(|secret| secret.owned) {
+                Some(secret) => secret.name.clone(),
+                None => secret_name(request, uid),
+            },
         },
     }
 }
@@ -142,12 +145,17 @@ fn lifetime(observed: &AccessObserved<'_>) -> i64 {
     left.map_or(observed.token_lifetime_secs, |left| left.min(observed.token_lifetime_secs)).max(1)
 }
 
-/// Name of the Secret that answers an AccessRequest.
+/// Name of the Secret that answers an AccessRequest, unless somebody else's has it.
 fn secret_name(request: &AccessRequest, uid: &str) -> String {
     match request.metadata.name.as_deref() {
         Some(name) if name.len() <= MOST_NAME_BYTES => format!("{name}-kubeconfig"),
-        _ => format!("access-{uid}"),
+        _ => other_secret_name(uid),
     }
+}
+
+/// Its name where the first one is taken: nobody else knows the UID before the request is there.
+pub fn other_secret_name(uid: &str) -> String {
+    format!("access-{uid}")
 }
 
 /// Notes where the access is about to live and, at first, since when; `None` where that is noted.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::judge::{Allowed, rule};
 use super::plan::{Change, InsideState};
+use crate::requests::owns;
 use crate::write::ObjectKey;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -35,8 +36,7 @@ pub(crate) fn namespaces(request: &AccessRequest) -> BTreeSet<String> {
 
 /// A namespace asked for that does not exist and may not be made.
 pub(crate) fn missing_namespace(request: &AccessRequest, allowed: &Allowed, state: &InsideState) -> Option<String> {
-    let may_be_made =
-        |namespace: &str| allowed.dedicated || (!allowed.prefix.is_empty() && namespace.starts_with(&allowed.prefix));
+    let may_be_made = |namespace: &str| allowed.dedicated || owns(&allowed.prefix, namespace);
     let asked = request.spec.permissions.iter().filter_map(|permission| permission.namespace.as_ref());
     asked.filter(|name| !state.namespaces.contains(*name)).find(|name| !may_be_made(name)).cloned()
 }

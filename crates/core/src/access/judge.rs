@@ -12,7 +12,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule as ApiRule;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::plan::TargetCluster;
-use crate::requests::{Snapshot, selects, tenant_of};
+use crate::requests::{Snapshot, owns, selects, tenant_of};
 use crate::write::ObjectKey;
 
 /// A request that may be granted.
@@ -182,7 +182,7 @@ fn check_ceilings(
         for permission in &request.spec.permissions {
             let prefixed = match &permission.namespace {
                 _ if dedicated => true,
-                Some(namespace) => !prefix.is_empty() && namespace.starts_with(prefix),
+                Some(namespace) => owns(prefix, namespace),
                 None => false,
             };
             let counts = |ceiling: &&CeilingRule| match ceiling.scope.unwrap_or_default() {

@@ -12,7 +12,7 @@ mod leftovers;
 mod names;
 mod plan;
 
-pub use decide::decide_access;
+pub use decide::{decide_access, other_secret_name};
 pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
 pub use names::{NamesAllowed, names_allowed};
 pub use plan::{

@@ -8,7 +8,7 @@ use allotment_api::names;
 use allotment_api::requests::{AccessRequest, Cluster, Tenant};
 
 use super::inside::object_name;
-use crate::requests::Snapshot;
+use crate::requests::{Snapshot, owns};
 use crate::write::ObjectKey;
 
 /// The names that a caller may give.
@@ -39,7 +39,7 @@ pub fn names_allowed(snapshot: &Snapshot, key: &ObjectKey, cluster_uid: &str, us
         return of_access(snapshot, cluster, cluster_uid, &account.name);
     }
     // Those that were released count too: their namespaces are still there.
-    let begins = |tenant: &&Tenant| !tenant.prefix.is_empty() && account.namespace.starts_with(&tenant.prefix);
+    let begins = |tenant: &&Tenant| owns(&tenant.prefix, &account.namespace);
     cluster.spec.tenants.iter().find(begins).map_or(NamesAllowed::Any, prefix_of)
 }
 

@@ -35,7 +35,7 @@ pub use expressions::{Constancy, Equivalences, Expression, written};
 pub use findings::MAX_FINDINGS;
 pub use namespaces::selects;
 pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
-pub use prefixes::{is_canonical, is_well_formed};
+pub use prefixes::{is_canonical, is_well_formed, owns};
 pub use request::{decide_request, tenant_of};
 pub use select::{Placement, Refusal};
 pub use snapshot::{

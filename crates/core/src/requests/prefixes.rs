@@ -10,6 +10,20 @@ use allotment_api::requests::Tenant;
 /// for a source of proposals that repeats itself.
 const MOST_PROPOSALS: usize = 16;
 
+/// What names that belong to Kubernetes and to the platform begin with: `kube-system`, `system-node-critical`,
+/// `allot-access`, in which the identities of all tenants lie.
+const RESERVED: [&str; 3] = ["allot-", "kube-", "system-"];
+
+/// Whether a prefix is never a tenant's, since names that belong to the cluster itself begin with it.
+pub(crate) fn is_reserved(prefix: &str) -> bool {
+    RESERVED.contains(&prefix)
+}
+
+/// Whether a name is one of the tenant that was given that prefix. Who was given a reserved one owns nothing by it.
+pub fn owns(prefix: &str, name: &str) -> bool {
+    !prefix.is_empty() && !is_reserved(prefix) && name.starts_with(prefix)
+}
+
 /// Whether a text may be proposed at all: `[a-z][a-z0-9]{0,18}-`.
 pub fn is_well_formed(prefix: &str) -> bool {
     let Some(name) = prefix.strip_suffix('-') else { return false };
@@ -28,6 +42,9 @@ pub fn is_canonical(prefix: &str) -> bool {
 pub(crate) fn obstacle<'a>(proposed: &str, mut tenants: impl Iterator<Item = &'a Tenant>) -> Option<PrefixReason> {
     if !is_canonical(proposed) {
         return Some(PrefixReason::TooShort);
+    }
+    if is_reserved(proposed) {
+        return Some(PrefixReason::Taken);
     }
     tenants.find(|tenant| tenant.prefix == proposed).map(|tenant| match tenant.released {
         true => PrefixReason::Quarantined,
@@ -78,6 +95,20 @@ mod tests {
     }
 
     #[test]
+    fn nobody_owns_what_belongs_to_the_cluster_itself() {
+        for (prefix, name, expect) in [
+            ("foo-", "foo-a", true),
+            ("foo-", "food", false),
+            ("", "foo-a", false),
+            ("allot-", "allot-access", false),
+            ("kube-", "kube-system", false),
+            ("kubes-", "kubes-a", true),
+        ] {
+            assert_eq!(owns(prefix, name), expect, "{prefix} {name}");
+        }
+    }
+
+    #[test]
     fn what_is_taken_quarantined_or_too_short_is_replaced_by_a_random_one() {
         let tenant = |prefix: &str, released| Tenant { prefix: prefix.into(), released, ..Tenant::default() };
         let tenants = [tenant("foo-", false), tenant("bar-", true), tenant("bcdfghjklm-", false)];
@@ -86,6 +117,9 @@ mod tests {
             (Some("foo-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
             (Some("bar-"), "bcdfghjkln-", Some(PrefixReason::Quarantined)),
             (Some("ab-"), "bcdfghjkln-", Some(PrefixReason::TooShort)),
+            (Some("kube-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
+            (Some("allot-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
+            (Some("system-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
             (None, "bcdfghjkln-", None),
         ] {
             let mut proposals = ["bcdfghjklm", "bcdfghjkln"].map(str::to_owned).into_iter();

@@ -122,7 +122,8 @@ fn decide_granted(
             return status_plan(request, &Outcome::Waiting { message }, now);
         }
         let young = grant.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second() + UNSEEN_CLUSTER_SECS);
-        return match young.filter(|until| now.as_second() < *until) {
+        let unseen = !snapshot.is_gone(&grant.spec.cluster_ref.uid);
+        return match young.filter(|until| unseen && now.as_second() < *until) {
             Some(until) => Plan::Done { again: Timestamp::from_second(until).ok() },
             None => grant_status(request, grant, GrantPhase::Lost)
                 .unwrap_or_else(|| status_plan(request, &Outcome::Lost { grant, bound }, now)),

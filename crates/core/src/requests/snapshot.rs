@@ -8,7 +8,7 @@ mod change;
 mod object;
 mod open;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{
@@ -30,6 +30,8 @@ use open::Slot;
 
 /// Most tenants of one Cluster, released ones included: the record is one object.
 pub const MAX_TENANT_RECORDS: usize = 1000;
+/// How many Clusters that are gone are remembered: more than go within the minute for which that matters.
+const MOST_GONE: usize = 1000;
 /// How long a new Cluster may take before it counts as unhealthy, unless configured.
 pub const DEFAULT_PROVISIONING_DEADLINE_SECS: i64 = 30 * 60;
 
@@ -93,6 +95,8 @@ pub struct Snapshot {
     due_clusters: BTreeSet<ObjectKey>,
     due_access: BTreeSet<ObjectKey>,
     due_purposes: BTreeSet<String>,
+    /// UIDs of Clusters that were seen and are gone, the oldest first.
+    gone: VecDeque<String>,
     /// Purposes that ask for spares.
     warm: BTreeSet<String>,
     pub(crate) provisioning_deadline_secs: i64,
@@ -139,6 +143,7 @@ impl Snapshot {
             due_clusters: BTreeSet::new(),
             due_access: BTreeSet::new(),
             due_purposes: BTreeSet::new(),
+            gone: VecDeque::new(),
             warm: BTreeSet::new(),
             provisioning_deadline_secs: seconds,
         }
@@ -204,6 +209,11 @@ impl Snapshot {
     /// The Cluster, if it is there.
     pub fn cluster(&self, key: &ObjectKey) -> Option<&Cluster> {
         self.clusters.get(key)
+    }
+
+    /// Whether the Cluster of that UID was seen and is gone, rather than not seen yet.
+    pub(crate) fn is_gone(&self, cluster_uid: &str) -> bool {
+        self.gone.iter().any(|gone| gone == cluster_uid)
     }
 
     /// The ClusterRequest, if it is there.

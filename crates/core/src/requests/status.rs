@@ -122,6 +122,9 @@ fn prefix_condition(request: &ClusterRequest, grant: &ClusterRequestGrant, clust
     let message = match reason {
         PrefixReason::Honored => format!("the prefix is {given:?}, as proposed"),
         PrefixReason::TooShort => format!("{proposed:?} is too short; the prefix is {given:?}"),
+        PrefixReason::Taken if prefixes::is_reserved(proposed) => {
+            format!("names of the cluster itself begin with {proposed:?}; the prefix is {given:?}")
+        }
         PrefixReason::Taken => {
             format!("{proposed:?} belongs to another tenant of the Cluster; the prefix is {given:?}")
         }

@@ -166,7 +166,7 @@ fn a_cluster_gone_by_force_leaves_the_request_granted_and_lost() {
         &key.name,
         &json!({"metadata": {"annotations": {"cluster.openmcp.cloud/force-delete": "true"}}}),
     );
-    store.now += 3600;
+    // At once, though the Grant is young: the Cluster was seen, and is gone.
     settle(&mut store, &mut scheduler, &mut names);
     assert_eq!(store.all("Cluster").count(), 0);
     let request = store.get("ClusterRequest", "team", "r").expect("there");

@@ -9,7 +9,7 @@ use allotment_api::requests::{
     Purpose,
 };
 
-use super::{ProfileEntry, Snapshot, annotation, set_member, tenant_key};
+use super::{MOST_GONE, ProfileEntry, Snapshot, annotation, set_member, tenant_key};
 use crate::requests::conditions::is_true;
 use crate::requests::expressions::Equivalences;
 use crate::requests::spares::counted_for;
@@ -157,6 +157,7 @@ impl Snapshot {
         for uid in uids.into_iter().flatten() {
             self.due_access.extend(self.live_access.get(&uid).into_iter().flatten().cloned());
         }
+        self.note_gone(old.as_ref(), cluster.as_ref());
         match cluster {
             Some(cluster) => {
                 self.clusters.insert(key.clone(), cluster);
@@ -177,6 +178,19 @@ impl Snapshot {
             if self.requests.contains_key(&request) {
                 self.due_requests.insert(request);
             }
+        }
+    }
+
+    fn note_gone(&mut self, old: Option<&Cluster>, new: Option<&Cluster>) {
+        let (was, is) = (old.and_then(|old| old.metadata.uid.clone()), new.and_then(|new| new.metadata.uid.as_ref()));
+        if let Some(is) = is {
+            self.gone.retain(|gone| gone != is);
+        }
+        if let Some(was) = was.filter(|was| Some(was) != is) {
+            if self.gone.len() == MOST_GONE {
+                self.gone.pop_front();
+            }
+            self.gone.push_back(was);
         }
     }
 
