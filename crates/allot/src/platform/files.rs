@@ -136,11 +136,10 @@ impl DataFolder {
         write_private(&path, format!("{address}\n").as_bytes()).map_err(|error| unusable("write", &path, &error))
     }
 
-    /// Reads the platform's identity, or makes it, keys side by side.
-    pub(crate) fn identity(&self, keys: &dyn KeySource, now: i64) -> Result<Identity, Failure> {
+    /// Reads the platform's identity, if it has one. Changes nothing, so that it comes before all that does.
+    pub(crate) fn identity(&self) -> Result<Option<Identity>, Failure> {
         let dir = self.root.join(PKI);
         let (ca_crt, ca_key, sa_key) = (dir.join("ca.crt"), dir.join("ca.key"), dir.join("sa.key"));
-        make_dir(&dir).map_err(|error| unusable("make", &dir, &error))?;
         let broken = |path: &Path| {
             let path = path.display().to_string();
             move |error: PkiError| {
@@ -155,22 +154,8 @@ impl DataFolder {
             );
             return Err(Failure::new(Code::FolderUnusable, message));
         }
-        // The certificate is written last: where it is, the keys are.
         if !ca_crt.exists() {
-            let (ca, service_account) = std::thread::scope(|scope| {
-                let other = scope.spawn(|| keys.generate());
-                let ca = keys.generate();
-                (ca, other.join().unwrap_or_else(|_| keys.generate()))
-            });
-            let authority = CertificateAuthority::new("allotment", ca?, now, CA_LIFETIME_SECS)?;
-            let service_account = service_account?;
-            let save = |path: &Path, text: &str| {
-                write_private(path, text.as_bytes()).map_err(|error| unusable("write", path, &error))
-            };
-            save(&sa_key, &service_account.to_pem())?;
-            save(&ca_key, &authority.pair().key_pem())?;
-            save(&ca_crt, &authority.pair().certificate_pem())?;
-            return Ok(Identity { authority, service_account_key: service_account });
+            return Ok(None);
         }
         for path in [&dir, &ca_key, &sa_key] {
             check_private(path)?;
@@ -180,6 +165,29 @@ impl DataFolder {
         PrivateKey::from_pem(&read(&ca_key)?).map_err(broken(&ca_key))?;
         let authority = CertificateAuthority::from_pem(&read(&ca_crt)?, &read(&ca_key)?).map_err(broken(&ca_crt))?;
         let service_account_key = PrivateKey::from_pem(&read(&sa_key)?).map_err(broken(&sa_key))?;
+        Ok(Some(Identity { authority, service_account_key }))
+    }
+
+    /// Makes the platform's identity, keys side by side.
+    pub(crate) fn new_identity(&self, keys: &dyn KeySource, now: i64) -> Result<Identity, Failure> {
+        let dir = self.root.join(PKI);
+        make_dir(&dir).map_err(|error| unusable("make", &dir, &error))?;
+        let (ca, service_account) = std::thread::scope(|scope| {
+            let other = scope.spawn(|| keys.generate());
+            let ca = keys.generate();
+            (ca, other.join().unwrap_or_else(|_| keys.generate()))
+        });
+        let authority = CertificateAuthority::new("allotment", ca?, now, CA_LIFETIME_SECS)?;
+        let service_account_key = service_account?;
+        // The certificate is written last: where it is, the keys are.
+        for (name, text) in [
+            ("sa.key", service_account_key.to_pem()),
+            ("ca.key", authority.pair().key_pem()),
+            ("ca.crt", authority.pair().certificate_pem().into()),
+        ] {
+            let path = dir.join(name);
+            write_private(&path, text.as_bytes()).map_err(|error| unusable("write", &path, &error))?;
+        }
         Ok(Identity { authority, service_account_key })
     }
 }

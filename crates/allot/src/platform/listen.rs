@@ -25,8 +25,9 @@ pub(super) async fn claim(folder: &DataFolder, asked: Option<SocketAddr>) -> Res
         let store = open(folder).await?;
         return Ok((listener, store));
     }
+    let before = folder.address()?;
     let store = open(folder).await?;
-    let listener = bind(wanted(asked, folder.address()?)).await?;
+    let listener = bind(wanted(asked, before)).await?;
     Ok((listener, store))
 }
 

@@ -68,11 +68,13 @@ impl Platform {
         }
         let folder = DataFolder::inspect(&options.data_dir)?;
         let seams = seams();
+        // Before the store is opened, which may write: what cannot be used stays as it is.
+        let known = folder.identity()?;
         let (listener, store) = listen::claim(&folder, options.listen).await?;
         let address = listener.local_addr().context("cannot tell the address")?;
         folder.set_address(address)?;
         let now = seams.now().as_second();
-        let identity = folder.identity(&RandomKeys, now)?;
+        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now), Ok)?;
         let url = format!("https://{address}");
         let serving = serving_certificate(&identity, address, now)?;
         let admin = admin_certificate(&identity, now)?;
