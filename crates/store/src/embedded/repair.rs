@@ -185,6 +185,12 @@ mod tests {
         store.close().await;
         let segment = store_segment(&disk).await;
         let bytes = disk.bytes(&segment).expect("is there");
+        let begins = begins(&bytes);
+        (disk, segment, begins)
+    }
+
+    /// Where the frames of a whole file begin.
+    fn begins(bytes: &[u8]) -> Vec<usize> {
         let mut begins = vec![0];
         while begins[begins.len() - 1] < bytes.len() {
             let at = begins[begins.len() - 1];
@@ -192,7 +198,7 @@ mod tests {
             begins.push(at + frame::HEADER + length as usize);
         }
         begins.pop();
-        (disk, segment, begins)
+        begins
     }
 
     async fn store_segment(disk: &Disk) -> String {
@@ -336,13 +342,7 @@ mod tests {
         let names = disk.names().await.expect("lists");
         let snapshot = names.into_iter().find(|name| name.starts_with("snapshot-")).expect("a snapshot");
         let bytes = disk.bytes(&snapshot).expect("is there");
-        let mut begins = vec![0];
-        while begins[begins.len() - 1] < bytes.len() {
-            let at = begins[begins.len() - 1];
-            let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes"));
-            begins.push(at + frame::HEADER + length as usize);
-        }
-        begins.pop();
+        let begins = begins(&bytes);
         (disk, snapshot, begins)
     }
 
