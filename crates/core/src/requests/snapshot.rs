@@ -211,7 +211,7 @@ impl Snapshot {
         self.clusters.get(key)
     }
 
-    /// Whether the Cluster of that UID was seen and is gone, rather than not seen yet.
+    /// Whether a Cluster that is not there was seen, and so is gone rather than not seen yet.
     pub(crate) fn is_gone(&self, cluster_uid: &str) -> bool {
         self.gone.iter().any(|gone| gone == cluster_uid)
     }

@@ -7,20 +7,21 @@
 //! The name of a spare is noted in the Purpose before the spare is made, so that lost replies, crashes and
 //! other schedulers make the same one again. Spares beyond `warm` go after their grace, the least useful first.
 
+use std::collections::BTreeMap;
+
 use allotment_api::names;
 use allotment_api::reasons::ConditionType;
-use allotment_api::requests::{Cluster, ClusterProviderRef, ClusterRequestSpec, Purpose};
+use allotment_api::requests::{Cluster, ClusterProviderRef, ClusterRequestSpec};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::json;
 
 use super::aggregate::{Aggregated, aggregate};
 use super::conditions::is_true;
 use super::making::{free_name, new_cluster};
 use super::plan::PurposePlan;
-use super::request::create;
+use super::request::{annotate, create};
 use super::select::unmet_traits;
 use super::snapshot::{Snapshot, annotation};
-use crate::write::{Kind, ObjectKey, Write, preconditions};
+use crate::write::{Kind, ObjectKey};
 
 /// What a spare is worth; the least is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +59,7 @@ pub fn decide_purpose(
     let nothing = PurposePlan::Done { again: None };
     let Some(purpose) = snapshot.purposes.get(name) else { return nothing };
     let Some(asked) = asked_alone(snapshot, name) else { return nothing };
-    let ranked = rank(snapshot, name, now);
+    let ranked = rank(snapshot, name, Some(&asked), now);
     let open = || ranked.spares.iter().filter(|(worth, ..)| *worth == Worth::Open);
     if open().count() >= ranked.warm || purpose.metadata.deletion_timestamp.is_some() {
         let overdue = open().filter_map(|(_, _, key)| snapshot.becomes_overdue(snapshot.clusters.get(key)?));
@@ -81,16 +82,13 @@ pub fn decide_purpose(
             PurposePlan::CreateSpare(create(Kind::Cluster, key, &spare))
         }
         None => match free_name(snapshot, namespace, name, proposals) {
-            Some(key) => PurposePlan::RecordSpareName(record(purpose, &key)),
+            Some(key) => {
+                let note = BTreeMap::from([(names::SPARE_NAME, Some(key.to_string()))]);
+                PurposePlan::RecordSpareName(annotate(Kind::Purpose, &purpose.metadata, &note))
+            }
             None => nothing,
         },
     }
-}
-
-fn record(purpose: &Purpose, name: &ObjectKey) -> Write {
-    let mut metadata = preconditions(&purpose.metadata);
-    metadata.insert("annotations".to_owned(), json!({ names::SPARE_NAME: name.to_string() }));
-    Write::Patch { kind: Kind::Purpose, key: ObjectKey::of(&purpose.metadata), patch: json!({ "metadata": metadata }) }
 }
 
 /// What a request for this Purpose alone asks for, which is what a spare is made for.
@@ -99,14 +97,14 @@ fn asked_alone(snapshot: &Snapshot, name: &str) -> Option<Aggregated> {
     aggregate(&request, &[(name, snapshot.purpose(name)?)], &snapshot.equivalences).ok()
 }
 
-fn rank<'a>(snapshot: &'a Snapshot, name: &str, now: Timestamp) -> Ranked<'a> {
+/// Ranks the spares of a Purpose by what a request for it alone asks for; nothing is asked where it contradicts itself.
+fn rank<'a>(snapshot: &'a Snapshot, name: &str, asked: Option<&Aggregated>, now: Timestamp) -> Ranked<'a> {
     let warm = snapshot.purpose(name).and_then(|purpose| usize::try_from(purpose.warm?).ok()).unwrap_or(0);
-    let asked = asked_alone(snapshot, name);
     let keys = snapshot.unused_spares.get(name).into_iter().flatten();
     let mut spares: Vec<_> = keys
         .filter_map(|key| {
             let cluster = snapshot.clusters.get(key)?;
-            let worth = asked.as_ref().map_or(Worth::Useless, |asked| worth(snapshot, cluster, asked, now));
+            let worth = asked.map_or(Worth::Useless, |asked| worth(snapshot, cluster, asked, now));
             Some((worth, !is_true(cluster, ConditionType::ClusterHealthy), key))
         })
         .collect();
@@ -139,5 +137,8 @@ pub(crate) fn counted_for(cluster: &Cluster) -> Option<&String> {
 /// Whether a spare is one of those that `warm` keeps.
 pub(crate) fn is_kept(snapshot: &Snapshot, cluster: &Cluster, now: Timestamp) -> bool {
     let key = ObjectKey::of(&cluster.metadata);
-    counted_for(cluster).is_some_and(|purpose| rank(snapshot, purpose, now).keeps(&key))
+    counted_for(cluster).is_some_and(|purpose| {
+        let asked = asked_alone(snapshot, purpose);
+        rank(snapshot, purpose, asked.as_ref(), now).keeps(&key)
+    })
 }

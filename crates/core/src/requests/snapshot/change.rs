@@ -153,11 +153,17 @@ impl Snapshot {
         let tenants: Vec<ObjectKey> =
             [&old, &cluster].into_iter().flatten().flat_map(|cluster| &cluster.spec.tenants).map(tenant_key).collect();
         self.due_access.extend(self.access_to_cluster.get(&key).into_iter().flatten().cloned());
-        let uids = [&old, &cluster].map(|cluster| cluster.as_ref().and_then(|cluster| cluster.metadata.uid.clone()));
-        for uid in uids.into_iter().flatten() {
-            self.due_access.extend(self.live_access.get(&uid).into_iter().flatten().cloned());
+        let [was_uid, is_uid] =
+            [&old, &cluster].map(|cluster| cluster.as_ref().and_then(|cluster| cluster.metadata.uid.clone()));
+        for uid in [&was_uid, &is_uid].into_iter().flatten() {
+            self.due_access.extend(self.live_access.get(uid).into_iter().flatten().cloned());
         }
-        self.note_gone(old.as_ref(), cluster.as_ref());
+        if let Some(was) = was_uid.filter(|was| Some(was) != is_uid.as_ref()) {
+            if self.gone.len() == MOST_GONE {
+                self.gone.pop_front();
+            }
+            self.gone.push_back(was);
+        }
         match cluster {
             Some(cluster) => {
                 self.clusters.insert(key.clone(), cluster);
@@ -178,19 +184,6 @@ impl Snapshot {
             if self.requests.contains_key(&request) {
                 self.due_requests.insert(request);
             }
-        }
-    }
-
-    fn note_gone(&mut self, old: Option<&Cluster>, new: Option<&Cluster>) {
-        let (was, is) = (old.and_then(|old| old.metadata.uid.clone()), new.and_then(|new| new.metadata.uid.as_ref()));
-        if let Some(is) = is {
-            self.gone.retain(|gone| gone != is);
-        }
-        if let Some(was) = was.filter(|was| Some(was) != is) {
-            if self.gone.len() == MOST_GONE {
-                self.gone.pop_front();
-            }
-            self.gone.push_back(was);
         }
     }
 
