@@ -292,7 +292,8 @@ async fn names_that_a_definition_gives_back_go_to_the_one_that_waits_for_them() 
     let text = definition("things", "Thing").to_string().replace("\"served\":true", "\"served\":false");
     let first = parse(text.as_bytes()).expect("JSON");
     world.create(definitions, first).await;
-    let waiting = world.create(definitions, definition("others", "Thing")).await;
+    world.create(definitions, definition("others", "Thing")).await;
+    let waiting = world.get(&format!("{definitions}/others.example.com")).await;
     let reasons = waiting.body.at(&["status", "conditions"]).map(ToString::to_string).unwrap_or_default();
     assert!(reasons.contains("KindConflict") && reasons.contains("NotAccepted"), "{reasons}");
     assert_eq!(world.get("/apis/example.com/v1/others").await.code, 404);
@@ -315,6 +316,26 @@ async fn a_page_goes_on_only_where_it_began() {
     for (place, code) in [(of("one"), 200), (of("two"), 400), (CONFIG_MAPS.to_owned(), 400)] {
         assert_eq!(world.get(&format!("{place}?limit=1&continue={token}")).await.code, code, "{place}");
     }
+}
+
+#[tokio::test]
+async fn the_kind_of_a_definition_is_served_when_its_creation_is_answered() {
+    let world = World::new().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    // The answer shows what Kubernetes' does: nobody has looked at the definition yet.
+    let unobserved = r#"{"storedVersions":["v1"],"conditions":null,"acceptedNames":{"plural":"","kind":""}}"#;
+    let unobserved = parse(unobserved.as_bytes()).expect("JSON");
+    let dry = world.create(&format!("{definitions}?dryRun=All"), definition("things", "Thing")).await;
+    let made = world.create(definitions, definition("things", "Thing")).await;
+    for answer in [&dry, &made] {
+        assert_eq!(answer.body.at(&["status"]), Some(&unobserved));
+    }
+    assert_eq!(world.get("/apis/example.com/v1/things").await.code, 200);
+    let stored = world.get(&format!("{definitions}/things.example.com")).await;
+    let version = ["metadata", "resourceVersion"];
+    assert_eq!(stored.text(&version), made.text(&version), "it is one write");
+    let conditions = stored.body.at(&["status", "conditions"]).map(ToString::to_string).unwrap_or_default();
+    assert!(conditions.contains("Established") && conditions.contains("InitialNamesAccepted"), "{conditions}");
 }
 
 /// A definition of `PLURAL.example.com` that takes anything.

@@ -14,7 +14,7 @@ mod validation;
 
 pub use definition::DefinitionStrategy;
 pub use kind::{CustomStrategy, kind_from_definition};
-pub(crate) use status::wants_names;
 pub use status::{
     CLEANUP_FINALIZER, NamesInUse, begin_deletion, establish, finish_deletion, is_established, is_terminating,
 };
+pub(crate) use status::{forget_observed, wants_names};

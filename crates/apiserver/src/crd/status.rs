@@ -114,6 +114,15 @@ pub fn establish(definition: &mut Map, others: &NamesInUse, now: &str) -> bool {
     established_before || accepted_all
 }
 
+/// Takes back what [`establish`] found, so that a new definition shows what Kubernetes' answer does.
+pub(crate) fn forget_observed(definition: &mut Map) {
+    if let Some(status) = definition.object_mut("status") {
+        status.insert("conditions", Value::Null);
+        status
+            .insert("acceptedNames", Map::from_iter(["plural", "kind"].map(|name| (name.to_owned(), Value::from("")))));
+    }
+}
+
 /// The names that a definition gets, and the last conflict there is.
 fn accept(wanted: &Map, mut accepted: Map, others: &NamesInUse) -> (Map, Option<(&'static str, String)>) {
     let mut conflict = None;

@@ -205,11 +205,11 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     if dry_run {
         return match store::find(cx, &key).await? {
             Some(current) => Err(Taken::Yes(already_exists(row, name, Some(&current.body)))),
-            None => Ok(unstored(&object, encoded)?),
+            None => Ok(definitions::as_created(row, unstored(&object, encoded)?)?),
         };
     }
     match store::put(cx, key, Expect::Absent, encoded).await {
-        Ok(entry) => Ok(entry.body.clone()),
+        Ok(entry) => Ok(definitions::as_created(row, entry.body.clone())?),
         Err(Refused::Conflict(current)) => {
             Err(Taken::Yes(already_exists(row, name, current.as_ref().map(|entry| &*entry.body))))
         }

@@ -1,9 +1,10 @@
 //! What writes of definitions need beyond other writes: status and finalizer are set in the same write,
 //! so that a definition is served as soon as its create is answered.
 
-use allotment_machinery::json::{Map, Value};
+use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::object::metadata_str;
 use allotment_store::{ListQuery, Scope};
+use bytes::Bytes;
 
 use super::metadata::format_time;
 use super::store;
@@ -29,6 +30,19 @@ pub(super) async fn before_write(cx: &Context, row: &Row, object: &mut Map) -> R
     let others = crd::NamesInUse::in_group(group, own, &cx.tenant.registry(), &page.entries);
     crd::establish(object, &others, &format_time(cx.server.clock().now()));
     Ok(())
+}
+
+/// A new object as its creation is answered. Of a definition that is what Kubernetes shows, whose controllers
+/// have not looked at it by then: no names and no conditions yet. Whoever reads it next finds them.
+pub(super) fn as_created(row: &Row, body: Bytes) -> Result<Bytes, ApiError> {
+    if !is_definition(row) {
+        return Ok(body);
+    }
+    let Ok(Value::Object(mut object)) = json::parse(&body) else {
+        return Err(ApiError::internal("a definition that was just written cannot be read"));
+    };
+    crd::forget_observed(&mut object);
+    Ok(Bytes::from(Value::Object(object).to_vec()))
 }
 
 /// Keeps a definition until its instances are gone.

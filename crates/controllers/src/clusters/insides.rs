@@ -135,13 +135,14 @@ impl Insides {
         prefixes: BTreeSet<String>,
     ) -> Result<(), ReconcileError> {
         let free = names::free(&admin.client, prefixes.clone()).await?;
-        self.looks().names.insert(uid.to_owned(), (prefixes, self.seams.now()));
         let current = self.world.read().clusters.get(key).cloned();
         let current = current.filter(|current| current.uid().as_deref() == Some(uid));
-        match current.and_then(|current| end_quarantine(&current, &free)) {
-            Some(write) => self.write(&write).await,
-            None => Ok(()),
+        if let Some(write) = current.and_then(|current| end_quarantine(&current, &free)) {
+            self.write(&write).await?;
         }
+        // Only now: a look whose write was refused is made again, soon.
+        self.looks().names.insert(uid.to_owned(), (prefixes, self.seams.now()));
+        Ok(())
     }
 }
 
