@@ -94,9 +94,8 @@ fn inlined(mut document: Value) -> Value {
 
 /// Texts and names in which the documents may differ.
 fn same_text(name: &str) -> bool {
-    // Descriptions are our own; the published documents are made without lists of values; unions are said of
-    // three types by now, and no client reads them.
-    matches!(name, "description" | "enum" | "x-kubernetes-unions")
+    // Descriptions are our own; the published documents are made without lists of values.
+    matches!(name, "description" | "enum")
 }
 
 /// A document without what may differ.

@@ -127,6 +127,33 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "bytes that are none and bytes that are empty are one",
+        is_it: |case| {
+            let of_bytes = ["/configmaps/", "/secrets/"].iter().any(|kind| case.step.path.contains(kind));
+            let has_empty = String::from_utf8_lossy(&case.theirs.body).contains(":\"\"");
+            of_bytes
+                && has_empty
+                && case.statuses() == (200, 200)
+                && case.step.method != "GET"
+                && case.differences.iter().all(|difference| difference.path == VERSION)
+        },
+    },
+    Row {
+        why: "which of several undeclared fields an apply is refused for is as maps are walked",
+        is_it: |case| {
+            let undeclared = |reply: &Reply| {
+                let body = reply.json().unwrap_or_default();
+                let message = body.get("message").and_then(Value::as_str).unwrap_or_default();
+                message.starts_with("failed to create typed patch object (")
+                    && message.ends_with(": field not declared in schema")
+            };
+            case.statuses() == (500, 500)
+                && case.only_below("$.message")
+                && undeclared(case.theirs)
+                && undeclared(case.ours)
+        },
+    },
+    Row {
         why: "a write that changes nothing of a Job but how it is stored is none",
         is_it: |case| {
             case.statuses() == (200, 200)
@@ -261,17 +288,29 @@ fn is_gone_sooner(case: &Case<'_>) -> bool {
         staying.filter_map(|item| item.at(&["metadata", "name"])).map(Value::to_string).collect()
     };
     match case.statuses() {
-        (200, 404) => is_going(&body(case.theirs)),
+        (200, 404 | 201) => is_going(&body(case.theirs)),
         (409, 404) => case.step.path != "/api/v1/namespaces",
+        // A patch that cannot be read, put to a namespace that is gone here.
+        (422, 404) if case.step.method == "PATCH" => {
+            case.their_message() == "the server rejected our request due to an error in our request"
+        }
         (_, 404) => case.their_message().contains("if the object is being deleted"),
         (409, 201) => case.their_message().starts_with("object is being deleted: "),
         (200, 200) => {
             let theirs = body(case.theirs);
             let items = theirs.get("items").and_then(Value::as_array).unwrap_or_default();
-            items.iter().any(is_going) && case.only_below("$.items") && staying(case.theirs) == staying(case.ours)
+            let gone = items.iter().any(is_going) && case.only_below("$.items");
+            let emptied = is_going(&theirs) && case.differences.iter().all(of_emptying);
+            emptied || gone && staying(case.theirs) == staying(case.ours)
         }
         _ => false,
     }
+}
+
+/// Whether a namespace differs by what the controller that empties it writes.
+fn of_emptying(difference: &Difference) -> bool {
+    let finalizer = difference.path.starts_with("$.spec.finalizers") && difference.theirs == "\"kubernetes\"";
+    finalizer || difference.path == VERSION || difference.path.starts_with("$.status.conditions")
 }
 
 /// Whether both name the same causes, however often.

@@ -244,7 +244,10 @@ fn learn(step: usize, reply: &Reply, names: &mut Variables) {
             names.insert(name, text.to_owned());
         }
     };
-    keep(format!("rv{step}"), &["metadata", "resourceVersion"]);
+    // The version of a list is that of the whole store on one server and of a cache on the other: an object may have
+    // it by chance.
+    let of = if body.get("items").or(body.get("rows")).is_some() { "list" } else { "rv" };
+    keep(format!("{of}{step}"), &["metadata", "resourceVersion"]);
     keep(format!("uid{step}"), &["metadata", "uid"]);
     keep(format!("name{step}"), &["metadata", "name"]);
     keep(format!("continue{step}"), &["metadata", "continue"]);

@@ -10,6 +10,7 @@ use crate::sequence::{Body, Sequence, Step, StepKind, pattern};
 /// What answers to steps are known by, and where it stands in them.
 const LEARNED: &[(&str, &str)] = &[
     ("rv", "$.metadata.resourceVersion"),
+    ("list", "$.metadata.resourceVersion"),
     ("uid", "$.metadata.uid"),
     ("name", "$.metadata.name"),
     ("continue", "$.metadata.continue"),

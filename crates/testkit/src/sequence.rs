@@ -1,7 +1,8 @@
 //! Sequences of requests as data: written once, put to any server.
 //!
-//! A text may hold `${name}`: `r`, `ns` and `g` stand for names of the run's own, `rv3`, `uid3`, `continue3`
-//! for what the answer to step 3 said. What is not known is sent as `1`, a version as `0`.
+//! A text may hold `${name}`: `r`, `ns` and `g` stand for names of the run's own, `rv3`, `list3`, `uid3`,
+//! `continue3` for what the answer to step 3 said: the version of an object, that of a list, and so on. What is not
+//! known is sent as `1`, a version as `0`.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +149,8 @@ pub(crate) fn substitute(text: &str, variables: &Variables) -> String {
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else { break };
         out.push_str(before);
-        out.push_str(variables.get(name).map_or(if name.starts_with("rv") { "0" } else { "1" }, String::as_str));
+        let unknown = if name.starts_with("rv") || name.starts_with("list") { "0" } else { "1" };
+        out.push_str(variables.get(name).map_or(unknown, String::as_str));
         rest = after;
     }
     out + rest

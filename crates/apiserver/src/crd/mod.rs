@@ -16,5 +16,6 @@ pub use definition::DefinitionStrategy;
 pub use kind::{CustomStrategy, kind_from_definition};
 pub use status::{
     CLEANUP_FINALIZER, NamesInUse, begin_deletion, establish, finish_deletion, is_established, is_terminating,
+    note_deletion,
 };
 pub(crate) use status::{forget_observed, wants_names};

@@ -57,6 +57,7 @@ impl Schema for CustomSchema {
     }
 
     fn default_applied(&self, object: &mut Map) {
+        prune(&self.own, object);
         schema::fill_defaults(&self.own, object);
     }
 
@@ -87,6 +88,10 @@ impl Schema for CustomSchema {
 
     fn validate_status(&self, old: &Map, object: &Map) -> Vec<FieldError> {
         schema::validate_status(&self.own, object, old)
+    }
+
+    fn validate_parts(&self, old: Option<&Map>, object: &Map) -> Vec<FieldError> {
+        schema::validate_parts(&self.own, object, old)
     }
 
     fn published(&self) -> Published {

@@ -69,14 +69,9 @@ impl<'a> VersionSpec<'a> {
         self.0.get("schema")?.get("openAPIV3Schema").filter(|value| !value.is_null())
     }
 
-    /// A member that is the same as absent when null or empty.
+    /// A member that is the same as absent when null or an empty list.
     pub(super) fn part(self, name: &str) -> Option<&'a Value> {
-        self.0.get(name).filter(|value| match value {
-            Value::Null => false,
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(map) => !map.is_empty(),
-            _ => true,
-        })
+        self.0.get(name).filter(|value| !value.is_null() && value.as_array().is_none_or(|items| !items.is_empty()))
     }
 
     /// Whether it has the subresource status.

@@ -209,6 +209,15 @@ pub fn begin_deletion(definition: &mut Map, now: &str) {
     }
 }
 
+/// Notes that the instances of a definition are being deleted.
+pub fn note_deletion(definition: &mut Map, now: &str) {
+    let message = "CustomResource deletion is in progress";
+    let condition = Condition::new("Terminating", "True", "InstanceDeletionInProgress", message);
+    if let Some(status) = definition.object_mut("status") {
+        set_condition(status, condition, now);
+    }
+}
+
 /// Takes the finalizer off a definition whose instances are gone.
 pub fn finish_deletion(definition: &mut Map, now: &str) {
     if let Some(metadata) = metadata_mut(definition)

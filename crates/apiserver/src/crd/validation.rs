@@ -6,6 +6,7 @@
 mod columns;
 mod names;
 mod selectable;
+mod shown;
 mod versions;
 
 use allotment_machinery::field::{FieldError, Path, ShownValue};

@@ -8,7 +8,7 @@ use allotment_store::Expect;
 use bytes::Bytes;
 
 use super::admission::{Admission, check_namespace};
-use super::metadata::{drop_repeated_owners, format_time};
+use super::metadata::{drop_repeated_owners, drop_self_link, format_time};
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
 use super::{Call, Reply, decode, definitions, ownership, services};
@@ -186,7 +186,7 @@ impl From<Taken> for ApiError {
 async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> Result<Bytes, Taken> {
     let Admission { cx, row, .. } = *admission;
     check_escalation(cx, &row.kind.group, &row.kind.plural, &object, None).await?;
-    set_system_fields(cx, row, &mut object)?;
+    set_system_fields(cx, row, &mut object, dry_run)?;
     let held = services::before_write(cx, row, None, &mut object).await?;
     row.kind.strategy.prepare(Operation::Create, &mut object);
     validate(row, &object)?;
@@ -195,8 +195,8 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     }
     row.kind.strategy.canonicalise(&mut object);
     let mut object = admission.validate(object, None).await?;
-    definitions::before_write(cx, row, &mut object).await?;
-    let encoded = store::encode(row, &object)?;
+    let _turn = definitions::before_write(cx, row, &mut object).await?;
+    let encoded = if dry_run { store::encode(row, &object) } else { store::encode_to_write(row, &mut object) }?;
     let name = metadata_str(&object, "name").unwrap_or_default();
     let key = store::key(cx, row, metadata_str(&object, "namespace").unwrap_or_default(), name);
     if !dry_run {
@@ -204,14 +204,14 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     }
     if dry_run {
         return match store::find(cx, &key).await? {
-            Some(current) => Err(Taken::Yes(already_exists(row, name, Some(&current.body)))),
+            Some(current) => Err(Taken::Yes(already_exists(row, &object, Some(&current.body)))),
             None => Ok(definitions::as_created(row, unstored(&object, encoded)?)?),
         };
     }
     match store::put(cx, key, Expect::Absent, encoded).await {
         Ok(entry) => Ok(definitions::as_created(row, entry.body.clone())?),
         Err(Refused::Conflict(current)) => {
-            Err(Taken::Yes(already_exists(row, name, current.as_ref().map(|entry| &*entry.body))))
+            Err(Taken::Yes(already_exists(row, &object, current.as_ref().map(|entry| &*entry.body))))
         }
         Err(Refused::Failed(error)) => {
             services::after_write(held, Some(&error));
@@ -234,8 +234,13 @@ fn unstored(object: &Map, encoded: Encoded) -> Result<Bytes, ApiError> {
     Ok(Bytes::from(Value::Object(object).to_vec()))
 }
 
-fn already_exists(row: &Row, name: &str, current: Option<&[u8]>) -> ApiError {
-    let mut error = ApiError::already_exists(about(row, name));
+fn already_exists(row: &Row, object: &Map, current: Option<&[u8]>) -> ApiError {
+    let mut about = about(row, metadata_str(object, "name").unwrap_or_default());
+    // Where a name was to be generated, it is the kind that errors name, not what the path says.
+    if metadata_str(object, "generateName").is_some_and(|prefix| !prefix.is_empty()) {
+        about.group = row.kind.shown_group();
+    }
+    let mut error = ApiError::already_exists(about);
     let current = current.and_then(|body| json::parse(body).ok());
     if current.is_some_and(|object| object.at(&["metadata", "deletionTimestamp"]).is_some()) {
         error.message = format!("object is being deleted: {}", error.message);
@@ -244,9 +249,9 @@ fn already_exists(row: &Row, name: &str, current: Option<&[u8]>) -> ApiError {
 }
 
 /// Sets what the server alone sets (`rest.FillObjectMetaSystemFields`).
-fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
+fn set_system_fields(cx: &Context, row: &Row, object: &mut Map, dry_run: bool) -> Result<(), ApiError> {
     let Some(metadata) = metadata_mut(object) else { return Err(ApiError::bad_request("metadata is no object")) };
-    metadata.remove("selfLink");
+    drop_self_link(metadata, dry_run);
     metadata.insert("uid", cx.server.entropy().uid());
     metadata.insert("creationTimestamp", format_time(cx.server.clock().now()));
     if row.kind.strategy.counts_generation() {
@@ -255,14 +260,16 @@ fn set_system_fields(cx: &Context, row: &Row, object: &mut Map) -> Result<(), Ap
     Ok(())
 }
 
-/// Custom kinds find only here that an object is of another one.
-pub(super) fn check_kind(row: &Row, object: &Map) -> Result<(), ApiError> {
+/// Custom kinds find only here that an object is of another one. Its values are not looked at then, but the
+/// resources and lists in it are.
+pub(super) fn check_kind(row: &Row, old: Option<&Map>, object: &Map) -> Result<(), ApiError> {
     let given = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if given == row.kind.kind {
         return Ok(());
     }
-    let error = FieldError::invalid(&Path::new("kind"), given, format!("must be {}", row.kind.kind));
-    Err(ApiError::invalid(&row.kind.group, given, metadata_str(object, "name").unwrap_or_default(), &[error]))
+    let mut errors = vec![FieldError::invalid(&Path::new("kind"), given, format!("must be {}", row.kind.kind))];
+    errors.extend(row.version().schema.validate_parts(old, object));
+    Err(ApiError::invalid(&row.kind.group, given, metadata_str(object, "name").unwrap_or_default(), &errors))
 }
 
 /// A new object has no version yet; what is no version at all is none either. Kubernetes' storage finds it,
@@ -276,7 +283,7 @@ fn check_no_version(object: &Map) -> Result<(), ApiError> {
 }
 
 fn validate(row: &Row, object: &Map) -> Result<(), ApiError> {
-    check_kind(row, object)?;
+    check_kind(row, None, object)?;
     let empty = Map::new();
     let metadata = object.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let mut errors = row.version().schema.validate(None, object);

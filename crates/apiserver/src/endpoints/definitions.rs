@@ -1,10 +1,13 @@
 //! What writes of definitions need beyond other writes: status and finalizer are set in the same write,
 //! so that a definition is served as soon as its create is answered.
 
+use std::sync::Arc;
+
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::object::metadata_str;
 use allotment_store::{ListQuery, Scope};
 use bytes::Bytes;
+use tokio::sync::OwnedMutexGuard;
 
 use super::metadata::format_time;
 use super::store;
@@ -17,11 +20,16 @@ fn is_definition(row: &Row) -> bool {
     row.kind.group == "apiextensions.k8s.io" && row.kind.plural == "customresourcedefinitions"
 }
 
-/// Sets accepted names, conditions and stored versions.
-pub(super) async fn before_write(cx: &Context, row: &Row, object: &mut Map) -> Result<(), ApiError> {
+/// The turn of a write of a definition, until it is dropped; no other kind has any.
+pub(super) type Turn = Option<OwnedMutexGuard<()>>;
+
+/// Sets accepted names, conditions and stored versions. Who else writes a definition has to see what this one
+/// got: the turn is kept until the write is done.
+pub(super) async fn before_write(cx: &Context, row: &Row, object: &mut Map) -> Result<Turn, ApiError> {
     if !is_definition(row) {
-        return Ok(());
+        return Ok(None);
     }
+    let turn = Arc::clone(&cx.tenant.naming).lock_owned().await;
     let group = object.get("spec").and_then(|spec| spec.get("group")).and_then(Value::as_str).unwrap_or_default();
     let own = metadata_str(object, "name").unwrap_or_default();
     let scope = Scope { tenant: cx.tenant.tenant.clone(), resource: row.kind.resource(), namespace: None };
@@ -29,7 +37,7 @@ pub(super) async fn before_write(cx: &Context, row: &Row, object: &mut Map) -> R
     let page = cx.server.store().list(query).await.map_err(|error| store::api_error(&error))?;
     let others = crd::NamesInUse::in_group(group, own, &cx.tenant.registry(), &page.entries);
     crd::establish(object, &others, &format_time(cx.server.clock().now()));
-    Ok(())
+    Ok(Some(turn))
 }
 
 /// A new object as its creation is answered. Of a definition that is what Kubernetes shows, whose controllers

@@ -11,8 +11,8 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, ApiError> {
     if call.query.flag("export") {
         return Err(ApiError::bad_request("the export parameter, deprecated since v1.14, is no longer supported"));
     }
-    check_revision(call).await?;
     let key = store::named(call)?;
+    check_revision(call).await?;
     let entry = store::get(cx, row, &key).await?;
     Ok(Reply::Object { code: 200, body: entry.body.clone() })
 }

@@ -155,8 +155,8 @@ pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Sel
         return only(call, name, selection).await;
     }
     let mut entries = Vec::new();
-    // Any version will do: such a list is answered whole, as from the cache of kube-apiserver.
-    let most = if options.resource_version == "0" && options.continue_token.is_empty() { 0 } else { options.limit };
+    let any_version = options.resource_version == "0" && options.continue_token.is_empty();
+    let most = if any_version && comes_from_cache(call.row) { 0 } else { options.limit };
     loop {
         let limit = if everything { most } else { CHUNK };
         let query = ListQuery { scope: scope(call), at, after: after.clone(), limit };
@@ -183,6 +183,11 @@ pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Sel
         }
         tokio::task::yield_now().await;
     }
+}
+
+/// Whether kube-apiserver answers a list to which any version will do from a cache, and so whole: all but events.
+fn comes_from_cache(row: &Row) -> bool {
+    row.kind.plural != "events" || !row.kind.shown_group().is_empty()
 }
 
 /// The page of the one object that can be selected.

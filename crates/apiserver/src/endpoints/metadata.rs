@@ -222,7 +222,7 @@ fn mismatch(found: &str, path: &str, expected: &str) -> DecodeError {
 }
 
 /// Sets in the metadata of an update what its writer may leave out or may not change.
-pub(super) fn keep_from_old(new: &mut Map, old: &Map) {
+pub(super) fn keep_from_old(new: &mut Map, old: &Map, dry_run: bool) {
     if !new.contains_key("uid") {
         copy(new, old, "uid");
     }
@@ -236,7 +236,14 @@ pub(super) fn keep_from_old(new: &mut Map, old: &Map) {
     if !new.contains_key("deletionGracePeriodSeconds") {
         copy(new, old, "deletionGracePeriodSeconds");
     }
-    new.remove("selfLink");
+    drop_self_link(new, dry_run);
+}
+
+/// Kubernetes' storage drops it, to which a dry run does not come.
+pub(super) fn drop_self_link(metadata: &mut Map, dry_run: bool) {
+    if !dry_run {
+        metadata.remove("selfLink");
+    }
 }
 
 /// Of owners that are named more than once the first stays, and the client is warned.

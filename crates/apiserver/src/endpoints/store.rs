@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{self, Map, Value};
-use allotment_machinery::object::Encoded;
+use allotment_machinery::object::{Encoded, metadata_mut};
 use allotment_store::{Entry, Expect, Key, Resource, Revision, StoreError, Write};
 use bytes::Bytes;
 
@@ -179,6 +179,18 @@ pub(super) fn encode(row: &Row, object: &Map) -> Result<Encoded, ApiError> {
         Encoded::of(object)
     };
     encoded.ok_or_else(|| ApiError::internal("an object without a UID cannot be stored"))
+}
+
+/// An object as it is written. Who owns what in it is let go of if it is too large with that, as in Kubernetes.
+pub(super) fn encode_to_write(row: &Row, object: &mut Map) -> Result<Encoded, ApiError> {
+    let encoded = encode(row, object)?;
+    if encoded.bytes.len() <= OBJECT_LIMIT {
+        return Ok(encoded);
+    }
+    match metadata_mut(object).and_then(|metadata| metadata.remove("managedFields")) {
+        Some(_) => encode(row, object),
+        None => Ok(encoded),
+    }
 }
 
 /// The stored bytes as an item of the row's version: without `apiVersion` and `kind`.

@@ -10,6 +10,7 @@ use allotment_store::{Entry, Expect, Key};
 use bytes::Bytes;
 
 use super::admission::Admission;
+use super::definitions::Turn;
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
 use super::{Call, Reply, create, decode, definitions, metadata, ownership, services};
@@ -184,7 +185,7 @@ pub(super) async fn replace_owned(
     revision: Revision,
 ) -> Result<Bytes, Raced> {
     let conditional = check_revision(row, &mut object, &current)? && revision == Revision::Sent;
-    let (object, held) = prepared(cx, row, &old, object, &current, options).await?;
+    let (object, held, _turn) = prepared(cx, row, &old, object, &current, options).await?;
     write(cx, row, &current, object, options.dry_run).await.map_err(|error| match error {
         Raced::Again if conditional => Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED)),
         Raced::Failed(error) => {
@@ -220,12 +221,12 @@ async fn prepared(
     mut object: Map,
     current: &Entry,
     options: WriteOptions,
-) -> Result<(Map, Option<Held>), ApiError> {
+) -> Result<(Map, Option<Held>, Turn), ApiError> {
     let subresource = cx.info.subresource.as_str();
     let empty = Map::new();
     let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     if let Some(metadata) = metadata_mut(&mut object) {
-        metadata::keep_from_old(metadata, old_metadata);
+        metadata::keep_from_old(metadata, old_metadata, options.dry_run);
         metadata::drop_repeated_owners(cx, metadata);
     }
     if subresource == "status" {
@@ -247,8 +248,8 @@ async fn prepared(
     row.kind.strategy.canonicalise(&mut object);
     ownership::keep_times(old, &mut object);
     let mut object = admission.validate(object, Some(old)).await?;
-    definitions::before_write(cx, row, &mut object).await?;
-    Ok((object, held))
+    let turn = definitions::before_write(cx, row, &mut object).await?;
+    Ok((object, held, turn))
 }
 
 /// `/status` takes the status, who owns it and, of most built-in kinds, metadata.
@@ -295,7 +296,7 @@ fn count_generation(row: &Row, subresource: &str, retyped: bool, old: &Map, new:
 }
 
 fn validate(row: &Row, operation: Operation<'_>, old: &Map, new: &Map, name: &str) -> Result<(), ApiError> {
-    create::check_kind(row, new)?;
+    create::check_kind(row, Some(old), new)?;
     let empty = Map::new();
     let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     let new_metadata = new.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -332,8 +333,8 @@ fn is_emptied(row: &Row, object: &Map) -> bool {
     deleting && finalizers.unwrap_or_default().is_empty() && !row.kind.strategy.holds_deletion(object)
 }
 
-async fn write(cx: &Context, row: &Row, current: &Entry, object: Map, dry_run: bool) -> Result<Bytes, Raced> {
-    let encoded = store::encode(row, &object)?;
+async fn write(cx: &Context, row: &Row, current: &Entry, mut object: Map, dry_run: bool) -> Result<Bytes, Raced> {
+    let encoded = if dry_run { store::encode(row, &object) } else { store::encode_to_write(row, &mut object) }?;
     let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
     let emptied = is_emptied(row, &object);
     if dry_run || (unchanged == current.body && !emptied) {

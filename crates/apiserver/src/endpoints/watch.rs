@@ -80,23 +80,30 @@ async fn open(
     let scope = list::scope(call);
     let mut initial = Vec::new();
     let mut from = asked.unwrap_or_default();
+    let mut begun = Ok(());
     if wants_initial || from_now {
         let query = ListQuery { scope: scope.clone(), at: None, after: None, limit: usize::from(!wants_initial) };
         let page = store.list(query).await.map_err(|error| store::api_error(&error))?;
         if page.revision < from {
-            return Err(store::too_large_version(from, page.revision));
-        }
-        from = page.revision;
-        if wants_initial {
-            initial = page.entries;
+            begun = Err(StoreError::Future { asked: from, current: page.revision });
+        } else {
+            from = page.revision;
+            if wants_initial {
+                initial = page.entries;
+            }
         }
     }
     let now = Instant::now();
-    let ends_initial = options.send_initial_events == Some(true) && options.bookmarks;
-    // A start that is no longer in the history is an ERROR frame, not an error of the request.
-    let source = match store.watch(WatchScope::Scope(scope), from).await {
+    let ends_initial = options.send_initial_events == Some(true) && options.bookmarks && begun.is_ok();
+    let opened = match begun {
+        Ok(()) => store.watch(WatchScope::Scope(scope), from).await,
+        Err(error) => Err(error),
+    };
+    // A start that is no longer in the history, or from which all there is cannot be told yet, is an ERROR frame,
+    // not an error of the request.
+    let source = match opened {
         Ok(source) => source,
-        Err(error @ StoreError::Compacted { .. }) => Box::new(Failed(Some(error))),
+        Err(error @ (StoreError::Compacted { .. } | StoreError::Future { .. })) => Box::new(Failed(Some(error))),
         Err(error) => return Err(store::api_error(&error)),
     };
     let shape = Shape::of_watch(call)?;

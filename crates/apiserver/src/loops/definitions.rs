@@ -20,11 +20,18 @@ pub(super) async fn clean_up(objects: &Objects, name: &Arc<str>) -> Result<(), F
         namespace: Arc::from(""),
         name: Arc::clone(name),
     };
-    let Some(definition) = objects.get(&place).await? else { return Ok(()) };
+    let Some(mut definition) = objects.get(&place).await? else { return Ok(()) };
     let held =
         definition.metadata().is_some_and(|metadata| super::index::has_finalizer(metadata, crd::CLEANUP_FINALIZER));
     if !definition.is_deleting() || !held {
         return Ok(());
+    }
+    let mut content = definition.content.clone();
+    crd::note_deletion(&mut content, &objects.now());
+    if content != definition.content {
+        objects.update(&definition, content).await?;
+        let Some(noted) = objects.get(&place).await? else { return Ok(()) };
+        definition = noted;
     }
     // A definition's name, PLURAL.GROUP, is what its collection is called.
     let (plural, group) = name.split_once('.').unwrap_or((name, ""));
@@ -47,6 +54,7 @@ pub(super) async fn clean_up(objects: &Objects, name: &Arc<str>) -> Result<(), F
 /// Gives definitions of a group that lack names those that nobody has any more.
 pub(super) async fn give_names(objects: &Objects, group: &str) -> Result<(), Failure> {
     let resource = Resource::new("customresourcedefinitions", "apiextensions.k8s.io");
+    let _turn = objects.tenant().naming.lock().await;
     let (entries, _) = objects.list(&resource, None, 0).await?;
     let of_group = entries.iter().filter(|entry| entry.name.split_once('.').is_some_and(|(_, have)| have == group));
     for definition in of_group.cloned().filter_map(Object::read) {

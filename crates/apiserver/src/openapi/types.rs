@@ -197,7 +197,22 @@ pub(super) fn of_message(form: Form, message: &'static Message, kinds: Vec<Value
     if !kinds.is_empty() {
         schema.insert("x-kubernetes-group-version-kind", kinds);
     }
+    if let Some(union) = union_of(message.name) {
+        schema.insert("x-kubernetes-unions", vec![union]);
+    }
     Value::Object(schema)
+}
+
+/// Which members of a message exclude each other, and the member that says which of them is there, if one does:
+/// the markers `union` and `unionDiscriminator` of Kubernetes' types.
+fn union_of(message: &str) -> Option<Value> {
+    match message {
+        "core/v1.AppArmorProfile" | "core/v1.SeccompProfile" => {
+            Some(json!({"discriminator": "type", "fields-to-discriminateBy": {"localhostProfile": "LocalhostProfile"}}))
+        }
+        "core/v1.PodSchedulingGroup" => Some(json!({"fields-to-discriminateBy": {"podGroupName": "PodGroupName"}})),
+        _ => None,
+    }
 }
 
 /// `apiVersion` and `kind`, which every object has.
@@ -339,5 +354,23 @@ fn natural_default(ty: &Type, may_be_left_out: bool) -> Option<Value> {
         Type::Bool => Some(false.into()),
         Type::Int32 | Type::Int64 | Type::Double => Some(0.into()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_exclude_each_other_are_told_of() {
+        let unions = |name: &str| {
+            let schema = of_message(Form::Two, builtin::message(name).expect(name), Vec::new());
+            schema.get("x-kubernetes-unions").map(ToString::to_string)
+        };
+        assert_eq!(
+            unions("core/v1.SeccompProfile").as_deref(),
+            Some(r#"[{"discriminator":"type","fields-to-discriminateBy":{"localhostProfile":"LocalhostProfile"}}]"#)
+        );
+        assert_eq!(unions("core/v1.Pod"), None);
     }
 }

@@ -52,7 +52,7 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// Fills in the schema's defaults, in place, after decoding.
     fn default(&self, _object: &mut Map) {}
 
-    /// Fills in the schema's defaults, in place, and leaves all else as it is, nulls too.
+    /// Fills in the schema's defaults, in place, drops what is unknown, and leaves all else as it is, nulls too.
     fn default_applied(&self, object: &mut Map) {
         self.default(object);
     }
@@ -79,6 +79,12 @@ pub trait Schema: Debug + Send + Sync + 'static {
     /// What is wrong with an object whose status alone is written (422).
     fn validate_status(&self, old: &Map, object: &Map) -> Vec<FieldError> {
         self.validate(Some(old), object)
+    }
+
+    /// What is wrong with the resources within an object and with lists whose elements have to differ (422), a
+    /// part of [`Schema::validate`]: all that is said of an object of another kind.
+    fn validate_parts(&self, _old: Option<&Map>, _object: &Map) -> Vec<FieldError> {
+        Vec::new()
     }
 
     /// Which parts of objects are owned one by one, for server-side apply; `None` where there is no type.

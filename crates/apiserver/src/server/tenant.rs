@@ -55,6 +55,8 @@ pub struct TenantState {
     pub access: Access,
     /// Addresses and ports of its Services.
     pub(crate) claims: Claims,
+    /// Held while a definition is written: two that ask for the same free name do not both get it.
+    pub(crate) naming: Arc<tokio::sync::Mutex<()>>,
     registry: RwLock<Arc<Registry>>,
     /// Schemas, shared by content with all other tenants.
     pub(super) interner: Arc<Interner>,
@@ -76,6 +78,7 @@ impl TenantState {
             root_ca_pem: config.root_ca_pem,
             access: Access::new(config.access),
             claims: Claims::default(),
+            naming: Arc::default(),
             registry: RwLock::new(registry),
             interner,
             loaded: tokio::sync::Mutex::default(),

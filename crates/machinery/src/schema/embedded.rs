@@ -101,7 +101,8 @@ pub fn check_embedded_metadata(schema: &Schema, object: &Map) -> Result<(), Fiel
     first.map_or(Ok(()), Err)
 }
 
-fn wrong_metadata(resource: &Map, path: &Path) -> Option<FieldError> {
+/// The first of what makes an object no resource to a decoder.
+pub(super) fn wrong_metadata(resource: &Map, path: &Path) -> Option<FieldError> {
     for name in ["apiVersion", "kind"] {
         if let Some(value) = resource.get(name).filter(|value| value.as_str().is_none()) {
             return Some(FieldError::invalid(&path.child(name), value, "must be a string"));
@@ -190,7 +191,8 @@ fn walk_members(schema: &Schema, map: &Map, trail: Trail<'_>, visit: &mut dyn Fn
     }
 }
 
-fn check_resource(resource: &Map, path: &Path, errors: &mut Vec<FieldError>) {
+/// What is wrong with what a resource at `path` calls itself and with its metadata.
+pub(super) fn check_resource(resource: &Map, path: &Path, errors: &mut Vec<FieldError>) {
     for (name, rule) in [("apiVersion", group_version_fault as fn(&str) -> Option<String>), ("kind", kind_fault)] {
         let path = path.child(name);
         match resource.get(name) {

@@ -39,4 +39,4 @@ pub use numbers::{canonical_number, normalise_but_floats, normalise_numbers, set
 pub use parse::{parse_structural, read_structural, unrecognized_formats};
 pub use pattern::Pattern;
 pub use prune::prune;
-pub use validate::{validate, validate_status, validate_update};
+pub use validate::{validate, validate_parts, validate_status, validate_update};

@@ -165,7 +165,9 @@ fn nested_rules(schema: Raw<'_>, choice: bool, level: Level, path: &Path, errors
         nested_rules(property, false, Level::Field, &properties.key(name), errors);
     }
     for (name, instead) in NOT_NESTED {
-        if schema.says(name) {
+        // That there are no others is taken for nothing said.
+        let unsaid = name == "additionalProperties" && schema.get(name) == Some(&Value::Bool(false));
+        if schema.says(name) && !unsaid {
             errors.push(FieldError::forbidden(&path.child(name), format!("must be {instead} to be structural")));
         }
     }

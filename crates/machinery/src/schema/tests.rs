@@ -254,6 +254,44 @@ fn embedded_resources_say_what_they_are() {
 }
 
 #[test]
+fn defaults_make_sound_resources() {
+    let embedded = |properties: &str| {
+        format!(
+            r#"{{"e":{{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,"properties":{properties}}}}}"#
+        )
+    };
+    refused(
+        &embedded(r#"{"kind":{"type":"string","default":"A/B"},"apiVersion":{"type":"string","default":"v1"}}"#),
+        &["properties[e].properties[kind].default: Invalid value: \"A/B\": must result in valid metadata: kind: \
+           Invalid value: \"A/B\": may have mixed case, but should otherwise match: a DNS-1035 label must consist of \
+           lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric \
+           character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"],
+    );
+    refused(
+        &embedded(r#"{"metadata":{"type":"object","default":{"name":1},"properties":{"name":{"type":"string"}}}}"#),
+        &["properties[e].properties[metadata].default: Invalid value: {\"name\":1}: must result in valid metadata: \
+           metadata: Invalid value: {\"name\":1}: json: cannot unmarshal number into Go struct field ObjectMeta.name of \
+           type string"],
+    );
+    let root =
+        parse(br#"{"type":"object","default":{"spec":{}},"properties":{"spec":{"type":"object"}}}"#).expect("JSON");
+    assert_eq!(
+        texts(&parse_structural(&root, &Path::new("s")).expect_err("no resource")),
+        ["s.default.apiVersion: Required value", "s.default.kind: Required value"]
+    );
+}
+
+#[test]
+fn that_there_are_no_other_members_may_stand_among_alternatives() {
+    let given = r#"{"a":{"type":"object","oneOf":[{"additionalProperties":false},{"required":["k"]}]}}"#;
+    let _ = schema(given);
+    refused(
+        &given.replace("false", "true"),
+        &["properties[a].oneOf[0].additionalProperties: Forbidden: must be undefined to be structural"],
+    );
+}
+
+#[test]
 fn what_is_not_structural_is_refused() {
     refused(r#"{"a":{}}"#, &["properties[a].type: Required value: must not be empty for specified object fields"]);
     refused(r#"{"a":{"type":"array"}}"#, &["properties[a].items: Required value: must be specified"]);

@@ -20,8 +20,7 @@ const MOST_STEPS: u64 = 50_000_000;
 /// Everything that is wrong with an object, but for its own metadata.
 pub fn validate(schema: &Schema, object: &Map) -> Vec<FieldError> {
     let mut errors = values(schema, object, None);
-    errors.extend(embedded::check_members(schema, object));
-    errors.extend(lists::check(schema, object));
+    errors.extend(validate_parts(schema, object, None));
     errors.truncate(MOST_ERRORS);
     errors
 }
@@ -29,10 +28,7 @@ pub fn validate(schema: &Schema, object: &Map) -> Vec<FieldError> {
 /// As [`validate`], but what was wrong with a value before and has not changed is let pass (KEP-4008).
 pub fn validate_update(schema: &Schema, object: &Map, old: &Map) -> Vec<FieldError> {
     let mut errors = values(schema, object, Some(old));
-    errors.extend(embedded::check_members(schema, object));
-    if lists::check(schema, old).is_empty() {
-        errors.extend(lists::check(schema, object));
-    }
+    errors.extend(validate_parts(schema, object, Some(old)));
     errors.truncate(MOST_ERRORS);
     errors
 }
@@ -48,11 +44,18 @@ pub fn validate_status(schema: &Schema, object: &Map, old: &Map) -> Vec<FieldErr
         walk.value(of_status, status, old.get("status"), Trail::Start, &mut outcome);
         errors.extend(walk.finish(outcome));
     }
-    errors.extend(embedded::check_members(schema, object));
-    if lists::check(schema, old).is_empty() {
+    errors.extend(validate_parts(schema, object, Some(old)));
+    errors.truncate(MOST_ERRORS);
+    errors
+}
+
+/// What is wrong with the resources in an object, and with lists whose elements have to differ, unless some of the
+/// object before did not differ either.
+pub fn validate_parts(schema: &Schema, object: &Map, old: Option<&Map>) -> Vec<FieldError> {
+    let mut errors = embedded::check_members(schema, object);
+    if old.is_none_or(|old| lists::check(schema, old).is_empty()) {
         errors.extend(lists::check(schema, object));
     }
-    errors.truncate(MOST_ERRORS);
     errors
 }
 

@@ -14,6 +14,7 @@ mod objects;
 mod owners;
 mod pods;
 mod requests;
+mod stories;
 mod workloads;
 
 use crate::chance::Chance;

@@ -208,7 +208,8 @@ impl Maker {
     }
 }
 
-fn labels(chance: &mut Chance, kind: &Kind) -> Value {
+/// Labels, of which selectors speak.
+pub(super) fn labels(chance: &mut Chance, kind: &Kind) -> Value {
     let mut labels = Map::new();
     if !kind.namespaced {
         labels.insert("run", "${r}");

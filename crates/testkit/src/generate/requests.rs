@@ -20,6 +20,7 @@ enum Ask {
     DeleteCollection,
     Subresource,
     Watch,
+    Story,
     Odd,
 }
 
@@ -34,12 +35,13 @@ const WEIGHTS: &[(usize, Ask)] = &[
     (3, Ask::DeleteCollection),
     (6, Ask::Subresource),
     (5, Ask::Watch),
+    (5, Ask::Story),
     (3, Ask::Odd),
 ];
 
-const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+pub(super) const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+pub(super) const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 impl Maker {
     /// Appends one request about `kind`.
@@ -60,6 +62,7 @@ impl Maker {
             Ask::Delete => self.delete(item),
             Ask::DeleteCollection => self.delete_collection(kind),
             Ask::Subresource => self.subresource(kind, &name, &item),
+            Ask::Story => self.story(kind),
             Ask::Odd => self.odd(kind, item),
         }
     }
@@ -104,7 +107,7 @@ impl Maker {
         Body::Raw(self.chance.pick(&raw).clone())
     }
 
-    fn write_options(&mut self) -> Vec<(String, String)> {
+    pub(super) fn write_options(&mut self) -> Vec<(String, String)> {
         let mut query = Vec::new();
         let mut add = |name: &str, value: &str| query.push((name.to_owned(), value.to_owned()));
         if self.chance.strikes(8) {
@@ -119,7 +122,7 @@ impl Maker {
         query
     }
 
-    fn accept(&mut self, percent: usize, forms: &[&str]) -> Vec<(String, String)> {
+    pub(super) fn accept(&mut self, percent: usize, forms: &[&str]) -> Vec<(String, String)> {
         if !self.chance.strikes(percent) {
             return Vec::new();
         }
@@ -136,7 +139,7 @@ impl Maker {
         self.push(Step { method: "GET".to_owned(), path, query, headers, ..Step::default() });
     }
 
-    fn list(&mut self, kind: &Kind, step: StepKind) {
+    pub(super) fn list(&mut self, kind: &Kind, step: StepKind) {
         let mut query = self.selectors(kind);
         let mut add = |name: &str, value: String| query.push((name.to_owned(), value));
         if step == StepKind::Watch {
@@ -149,7 +152,7 @@ impl Maker {
                     add("allowWatchBookmarks", "true".to_owned());
                 }
                 _ => {
-                    let version = self.earlier("rv");
+                    let version = self.version_to_read();
                     add("resourceVersion", version);
                 }
             }
@@ -164,7 +167,7 @@ impl Maker {
                 add("continue", token);
             }
             if self.chance.strikes(10) {
-                let version = self.earlier("rv");
+                let version = self.version_to_read();
                 add("resourceVersion", version);
                 add("resourceVersionMatch", self.chance.text(&["Exact", "Exact", "Exact", "Odd", ""]));
             }
@@ -180,7 +183,13 @@ impl Maker {
         });
     }
 
-    fn selectors(&mut self, kind: &Kind) -> Vec<(String, String)> {
+    /// A version that an earlier object or list had.
+    pub(super) fn version_to_read(&mut self) -> String {
+        let of = if self.chance.strikes(30) { "list" } else { "rv" };
+        self.earlier(of)
+    }
+
+    pub(super) fn selectors(&mut self, kind: &Kind) -> Vec<(String, String)> {
         const LABELS: &[&str] = &[
             "app=web",
             "app!=web",
@@ -243,7 +252,7 @@ impl Maker {
         self.push(Step { method: "PUT".to_owned(), path, query, body, ..Step::default() });
     }
 
-    fn push_patch(&mut self, path: String, content_type: &str, body: Value) {
+    pub(super) fn push_patch(&mut self, path: String, content_type: &str, body: Value) {
         let query = self.write_options();
         let headers = vec![("Content-Type".to_owned(), content_type.to_owned())];
         let body = Body::Json(body);
@@ -310,7 +319,7 @@ impl Maker {
         }
     }
 
-    fn delete(&mut self, path: String) {
+    pub(super) fn delete(&mut self, path: String) {
         let mut query = Vec::new();
         let mut add = |name: &str, value: &str| query.push((name.to_owned(), value.to_owned()));
         if self.chance.strikes(8) {
@@ -353,14 +362,24 @@ impl Maker {
             return;
         }
         let mut query = self.selectors(kind);
+        if matches!(kind.plural, "configmaps" | "serviceaccounts") {
+            // What every namespace has comes back when it is deleted, sooner or later. It has no labels.
+            query.retain(|(name, _)| name != "labelSelector");
+            query
+                .push(("labelSelector".to_owned(), self.chance.text(&["app", "app=web", "app in (web,db)", "tier>1"])));
+        }
         if self.chance.strikes(15) {
             query.push(("dryRun".to_owned(), "All".to_owned()));
         }
         if self.chance.strikes(10) {
             query.push(("limit".to_owned(), "1".to_owned()));
         }
+        if self.chance.strikes(10) {
+            query.push(("propagationPolicy".to_owned(), self.chance.text(&["Background", "Odd"])));
+        }
         let path = kind.collection();
-        self.push(Step { method: "DELETE".to_owned(), path, query, ..Step::default() });
+        let body = self.delete_options();
+        self.push(Step { method: "DELETE".to_owned(), path, query, body, ..Step::default() });
     }
 
     fn subresource(&mut self, kind: &Kind, name: &str, item: &str) {

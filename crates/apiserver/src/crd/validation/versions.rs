@@ -5,7 +5,7 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names::dns1035_label;
 use allotment_machinery::schema::{Schema, read_structural};
 
-use super::{columns, selectable};
+use super::{columns, selectable, shown};
 use crate::crd::spec::{self, VersionSpec};
 
 /// Checks `spec.versions` of a definition whose `spec` is at `path`.
@@ -24,14 +24,15 @@ pub(super) fn check(definition: &Map, path: &Path, errors: &mut Vec<FieldError>)
             errors.push(FieldError::required(&path.child("schema").child("openAPIV3Schema"), ""));
         }
     }
+    let shown = || shown::versions(&versions, |part| is_shared(&versions, part));
     let unique = (1..versions.len()).all(|at| versions[..at].iter().all(|other| other.name() != versions[at].name()));
     if !unique {
-        errors.push(FieldError::invalid(&versions_path, shown(&versions), "must contain unique version names"));
+        errors.push(FieldError::invalid(&versions_path, shown(), "must contain unique version names"));
     }
     let given = definition.get("spec").and_then(|spec| spec.get("versions")).is_some_and(|given| !given.is_null());
     if versions.iter().filter(|version| version.is_storage()).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        let shown = if given { shown(&versions) } else { ShownValue::raw("null".to_owned()) };
+        let shown = if given { shown() } else { ShownValue::raw("null".to_owned()) };
         errors.push(FieldError::invalid(&versions_path, shown, detail));
     }
     let schemas = check_schemas(&versions, path, errors);
@@ -60,11 +61,16 @@ pub(super) fn check(definition: &Map, path: &Path, errors: &mut Vec<FieldError>)
 /// one, under `spec`, where all have the same.
 fn places<'a>(versions: &[VersionSpec<'a>], part: &str, path: &Path) -> Vec<(VersionSpec<'a>, Path)> {
     let Some(first) = versions.first() else { return Vec::new() };
-    if versions.iter().all(|version| version.part(part) == first.part(part)) {
+    if is_shared(versions, part) {
         return vec![(*first, path.clone())];
     }
     let versions_path = path.child("versions");
     versions.iter().enumerate().map(|(index, version)| (*version, versions_path.index(index))).collect()
+}
+
+/// Whether all versions say the same of a part.
+fn is_shared(versions: &[VersionSpec<'_>], part: &str) -> bool {
+    versions.windows(2).all(|pair| matches!(pair, [left, right] if left.part(part) == right.part(part)))
 }
 
 /// Checks the schema of each version; returns those that can be read, in the order of the versions.
@@ -132,7 +138,7 @@ fn check_root(schema: &Value, path: &Path) -> Option<FieldError> {
             "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
             names.join(" ")
         );
-        FieldError::invalid(path, schema, detail)
+        FieldError::invalid(path, shown::schema(schema), detail)
     })
 }
 
@@ -161,22 +167,4 @@ fn check_deprecation(version: VersionSpec<'_>, path: &Path, errors: &mut Vec<Fie
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
         ));
     }
-}
-
-/// The versions as Kubernetes shows them: by the names of their fields in Go, without the parts that it
-/// has moved elsewhere.
-fn shown(versions: &[VersionSpec<'_>]) -> ShownValue {
-    let one = |version: &VersionSpec<'_>| {
-        let warning = version.0.get("deprecationWarning").unwrap_or(&Value::Null);
-        format!(
-            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{warning},\
-             \"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-            Value::from(version.name()),
-            version.flag("served"),
-            version.is_storage(),
-            version.flag("deprecated"),
-        )
-    };
-    let list: Vec<String> = versions.iter().map(one).collect();
-    ShownValue::raw(format!("[{}]", list.join(",")))
 }
