@@ -276,6 +276,11 @@ async fn no_object_is_made_of_a_definition_that_is_going_and_it_goes_with_its_la
     assert_eq!((refused.code, refused.text(&["reason"]).as_str()), (403, "Forbidden"), "{}", refused.body);
     let put = world.send("PUT", &format!("{things}/late"), &thing("late", json!([]))).await;
     assert_eq!(put.code, 404, "{}", put.body);
+    world
+        .until(&format!("{definitions}/things.example.com"), |reply| {
+            reply.body.to_string().contains("InstanceDeletionInProgress")
+        })
+        .await;
     // What is there can be changed, or its finalizers could never go.
     let released = world.patch(&format!("{things}/held"), &json!({"metadata": {"finalizers": (Value::Null)}})).await;
     assert_eq!(released.code, 200, "{}", released.body);
@@ -299,6 +304,45 @@ async fn names_that_a_definition_gives_back_go_to_the_one_that_waits_for_them() 
     assert_eq!(world.get("/apis/example.com/v1/others").await.code, 404);
     world.delete(&format!("{definitions}/things.example.com")).await;
     world.until("/apis/example.com/v1/others", |reply| reply.code == 200).await;
+}
+
+#[tokio::test]
+async fn of_definitions_that_ask_for_one_name_at_once_one_gets_it() {
+    let world = World::new().await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let creates = (0..8).map(|number| world.create(definitions, definition(&format!("things{number}"), "Thing")));
+    futures::future::join_all(creates).await;
+    let list = world.get(definitions).await.body;
+    let items = list.get("items").and_then(Value::as_array).unwrap_or_default();
+    let accepted = items.iter().filter(|item| item.to_string().contains("InitialNamesAccepted")).count();
+    assert_eq!((items.len(), accepted), (8, 1), "{list}");
+}
+
+#[tokio::test]
+async fn an_object_that_is_too_large_with_its_owners_is_stored_without_them() {
+    let world = World::new().await;
+    // A field is named once in the object and once more by who owns it.
+    let data = (0..5_000).map(|number| (format!("{number:0>200}"), Value::from(""))).collect();
+    let large = json!({"metadata": {"name": "large"}, "data": (Value::Object(data))});
+    let created = world.create(CONFIG_MAPS, large).await;
+    assert_eq!(created.body.at(&["metadata", "managedFields"]), None);
+    let small = config_map("small", "");
+    world.create(CONFIG_MAPS, small).await;
+    let data = (0..5_000).map(|number| (format!("{number:0>200}"), Value::from(""))).collect();
+    let changed = world.patch(&format!("{CONFIG_MAPS}/small"), &json!({"data": (Value::Object(data))})).await;
+    assert_eq!((changed.code, changed.body.at(&["metadata", "managedFields"])), (200, None));
+}
+
+#[tokio::test]
+async fn a_watch_list_from_a_version_to_come_ends_with_an_event() {
+    let world = World::new().await;
+    let to_come = world.revision().await.0 + 1_000;
+    let query = format!("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion={to_come}");
+    let mut watch = world.watch(&format!("{CONFIG_MAPS}?{query}&allowWatchBookmarks=true")).await;
+    let frame = world::next(&mut watch).await.expect("a frame");
+    assert_eq!(frame.at(&["type"]), Some(&Value::from("ERROR")));
+    assert_eq!(frame.at(&["object", "code"]).and_then(Value::as_i64), Some(504));
+    assert!(world::next(&mut watch).await.is_none(), "the watch ends");
 }
 
 #[tokio::test]

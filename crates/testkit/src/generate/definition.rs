@@ -13,10 +13,13 @@ use crate::sequence::{Body, Step, StepKind};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A kind of a definition. Its group is a variable of the run.
+/// The group of a sequence's own kinds: a variable of the run.
+pub(super) const GROUP: &str = "${g}";
+
+/// A kind of a definition.
 const THING: Kind = Kind {
     area: "definitions",
-    group: "${g}",
+    group: GROUP,
     version: "v1",
     plural: "things",
     kind: "Thing",
@@ -64,13 +67,23 @@ impl Maker {
         if two_versions {
             let mut second = version;
             merge(&mut second, json!({"name": "v1beta1", "storage": false, "deprecated": true}));
+            if self.chance.strikes(50) {
+                merge(&mut second, json!({"schema": {"openAPIV3Schema": (schema(&mut self.chance))}}));
+            }
             versions.push(second);
         }
         let broken = self.chance.strikes(25);
+        kind.namespaced = self.chance.strikes(85);
+        let scope = if kind.namespaced { "Namespaced" } else { "Cluster" };
+        let mut names = json!({"plural": "things", "kind": "Thing"});
+        if self.chance.strikes(30) {
+            let more =
+                json!({"singular": "thing", "listKind": "Things", "shortNames": ["th", "ti"], "categories": ["all"]});
+            merge(&mut names, more);
+        }
         let mut definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "things.${g}"},
-            "spec": {"group": "${g}", "scope": "Namespaced", "versions": (Value::Array(versions)),
-                "names": {"plural": "things", "kind": "Thing"}}});
+            "spec": {"group": "${g}", "scope": scope, "versions": (Value::Array(versions)), "names": names}});
         if broken && let Some(spec) = definition.get_mut("spec") {
             damage(&mut self.chance, spec);
         }
@@ -83,6 +96,11 @@ impl Maker {
         }
         let served = Step { method: "GET".to_owned(), path: kind.collection(), ..Step::default() };
         self.push(Step { kind: StepKind::Until(200), ..served });
+        if self.chance.strikes(20) {
+            let told = Step { method: "GET".to_owned(), path: "/apis/${g}/v1".to_owned(), ..Step::default() };
+            self.push(Step { kind: StepKind::Until(200), ..told.clone() });
+            self.push(told);
+        }
         if two_versions {
             let other = Kind { version: "v1beta1", ..kind.clone() };
             let served = Step { method: "GET".to_owned(), path: other.collection(), ..Step::default() };
@@ -90,6 +108,52 @@ impl Maker {
             self.kinds.push(other);
         }
         self.kinds.push(kind);
+    }
+
+    /// A change of a definition that is no good, the last step of a sequence: what is good changes what is served
+    /// some time later.
+    pub(super) fn redefine(&mut self) {
+        const MERGE: &str = "application/merge-patch+json";
+        const JSON: &str = "application/json-patch+json";
+        let path = format!("{DEFINITIONS}/things.${{g}}");
+        let merges = [
+            json!({"spec": {"names": {"kind": "Other"}}}),
+            json!({"spec": {"names": {"plural": "others"}}}),
+            json!({"spec": {"names": {"shortNames": ["Bad_Name"]}}}),
+            json!({"spec": {"scope": "Odd"}}),
+            json!({"spec": {"group": "other.example.com"}}),
+            json!({"spec": {"versions": []}}),
+            json!({"spec": {"versions": (Value::Null)}}),
+            json!({"spec": {"conversion": {"strategy": "Odd"}}}),
+            json!({"spec": {"conversion": {"strategy": "Webhook"}}}),
+            json!({"spec": {"conversion": {"webhook": {"conversionReviewVersions": ["v1"]}}}}),
+            json!({"spec": {"preserveUnknownFields": true}}),
+            json!({"spec": (Value::Null)}),
+            json!({"metadata": {"name": "other"}}),
+            json!({"metadata": {"finalizers": ["bad"]}}),
+        ];
+        let at = |op: &str, path: &str, value: Value| json!([{"op": op, "path": (format!("/spec/versions/0/{path}")), "value": value}]);
+        let operations = [
+            at("replace", "storage", json!(false)),
+            at("replace", "name", json!("Bad")),
+            at("replace", "name", json!("v2")),
+            at("add", "schema", Value::Null),
+            at("add", "schema/openAPIV3Schema", json!({"type": "array"})),
+            at("add", "schema/openAPIV3Schema/default", json!({})),
+            at("add", "schema/openAPIV3Schema/properties/spec/properties/bad", json!({})),
+            at("add", "schema/openAPIV3Schema/properties/metadata", json!({"type": "object", "maxProperties": 1})),
+            at("add", "deprecationWarning", json!("x")),
+            at("add", "selectableFields", json!([{"jsonPath": ".spec.none"}])),
+            at("add", "additionalPrinterColumns", json!([{"name": "", "type": "odd", "jsonPath": "x"}])),
+            at("add", "subresources", json!({"scale": {"specReplicasPath": "spec"}})),
+        ];
+        if self.chance.strikes(50) {
+            let patch = self.chance.pick(&merges).clone();
+            self.push_patch(path, MERGE, patch);
+        } else {
+            let patch = self.chance.pick(&operations).clone();
+            self.push_patch(path, JSON, patch);
+        }
     }
 
     /// What discovery says of what is served everywhere.
@@ -124,7 +188,7 @@ impl Maker {
 /// A schema of fields that [`thing`] fills, each with some of the keywords that it may have.
 fn schema(chance: &mut Chance) -> Value {
     let mut properties = Map::new();
-    let fields: [(&str, [Value; 4]); 12] = [
+    let fields: [(&str, [Value; 4]); 15] = [
         (
             "size",
             [
@@ -233,6 +297,33 @@ fn schema(chance: &mut Chance) -> Value {
                 json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "allOf": [{"required": ["a"]}, {"properties": {"b": {"minimum": 2}}}]}),
             ],
         ),
+        (
+            "ports",
+            [
+                json!({"type": "array", "items": {"type": "object", "properties": {"port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "x": {"type": "string"}}, "required": ["port"]}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"]}),
+                json!({"type": "array", "maxItems": 1, "items": {"type": "object", "properties": {"port": {"type": "integer"}}}, "default": [{"port": 80}]}),
+                json!({"type": "array", "items": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"port": {"type": "integer"}, "protocol": {"type": "string"}}}, "x-kubernetes-list-type": "set"}),
+                json!({"type": "array", "items": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}}}),
+            ],
+        ),
+        (
+            "matrix",
+            [
+                json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
+                json!({"type": "array", "items": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}}),
+                json!({"type": "array", "items": {"type": "array", "maxItems": 1, "items": {"type": "integer", "nullable": true}}}),
+                json!({"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": true}}),
+            ],
+        ),
+        (
+            "named",
+            [
+                json!({"type": "object", "additionalProperties": {"type": "object", "properties": {"a": {"type": "string", "default": "x"}, "b": {"type": "integer"}}}}),
+                json!({"type": "object", "additionalProperties": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}),
+                json!({"type": "object", "additionalProperties": {"type": "string", "nullable": true}}),
+                json!({"type": "object", "additionalProperties": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}),
+            ],
+        ),
     ];
     for (name, forms) in &fields {
         if chance.strikes(40) {
@@ -255,7 +346,7 @@ fn schema(chance: &mut Chance) -> Value {
 
 /// The members of an object, whatever the definition thinks of them.
 fn thing(chance: &mut Chance) -> Value {
-    let fields: [(&str, Vec<Value>); 13] = [
+    let fields: [(&str, Vec<Value>); 16] = [
         ("size", vec![json!(1), json!(3), json!(7), number("1.0"), number("1.5"), json!("1"), Value::Null]),
         ("color", vec![json!("red"), json!("blue"), json!("purple!"), json!(""), json!(1), Value::Null]),
         ("tags", vec![json!(["x"]), json!(["x", "y", "x"]), json!([]), json!(["long tag", 1]), json!({}), Value::Null]),
@@ -297,6 +388,26 @@ fn thing(chance: &mut Chance) -> Value {
         (
             "either",
             vec![json!({"a": "x"}), json!({"a": "xyz", "b": 1}), json!({"b": 2}), json!({"a": "xy"}), json!({})],
+        ),
+        (
+            "ports",
+            vec![
+                json!([{"port": 80}, {"port": 80, "protocol": "UDP"}]),
+                json!([{"port": 80}, {"port": 80, "protocol": "TCP", "x": "y"}]),
+                json!([{"protocol": "TCP"}]),
+                json!([{"port": "http"}]),
+                json!([]),
+            ],
+        ),
+        ("matrix", vec![json!([[1, 2], [1, 1]]), json!([[], [(Value::Null)]]), json!([{"a": 1}]), json!([[[1]]])]),
+        (
+            "named",
+            vec![
+                json!({"k": {}, "l": {"a": "y", "c": 1}}),
+                json!({"k": ["x", "x"]}),
+                json!({"k": (Value::Null), "l": "x"}),
+                json!({"k": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n", "labels": {"a": 1}}}}),
+            ],
         ),
         ("unknown", vec![json!(1), json!({"deep": [1]})]),
     ];

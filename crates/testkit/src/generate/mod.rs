@@ -79,6 +79,9 @@ pub fn sequence(seed: u64, number: u64, areas: &[&str]) -> Sequence {
         let kind = maker.chance.pick(&maker.kinds).clone();
         maker.request(&kind);
     }
+    if area == "definitions" && maker.chance.strikes(15) {
+        maker.redefine();
+    }
     Sequence { steps: maker.steps }
 }
 

@@ -357,8 +357,8 @@ impl Maker {
     }
 
     fn delete_collection(&mut self, kind: &Kind) {
-        // Of the whole cluster's objects only others' would be deleted too.
-        if !kind.namespaced {
+        // Of the whole cluster's objects others' would be deleted too.
+        if !kind.namespaced && kind.group != super::definition::GROUP {
             return;
         }
         let mut query = self.selectors(kind);

@@ -5,6 +5,7 @@ use allotment_machinery::json;
 use allotment_machinery::json::Value;
 
 use super::Maker;
+use super::definition::GROUP;
 use super::kinds::{Kind, merge};
 use super::objects::labels;
 use super::requests::{PARTIAL_LIST, TABLE};
@@ -21,7 +22,7 @@ impl Maker {
             0 | 1 => self.turn_pages(kind),
             2 => self.look_back(kind),
             3 => self.follow(kind),
-            _ if kind.group == "${g}" => self.turn_pages(kind),
+            _ if kind.group == GROUP => self.turn_pages(kind),
             4 => self.direct(kind),
             _ => self.patch_too_much(kind),
         }
