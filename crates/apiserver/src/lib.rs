@@ -21,6 +21,7 @@ mod query;
 mod recent;
 pub mod registry;
 pub mod request;
+mod rounds;
 pub mod server;
 pub mod service;
 pub mod status;

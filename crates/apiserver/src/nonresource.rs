@@ -20,6 +20,12 @@ use crate::status::ApiError;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
+/// Whether a path tells how the server is, which has to be told above all when it has much to do.
+pub(crate) fn is_urgent(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    matches!(first, "healthz" | "livez" | "readyz" | "metrics")
+}
+
 /// Answers a request to a path that is not about objects.
 pub(crate) async fn answer(cx: &Context, parts: &Parts, query: &Query) -> Response<ResponseBody> {
     let path = cx.info.path.trim_matches('/').to_owned();

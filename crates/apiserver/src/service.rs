@@ -34,7 +34,7 @@ use crate::negotiation::{self, Accept, Asked, Media};
 use crate::nonresource;
 use crate::query::Query;
 use crate::request::RequestInfo;
-use crate::server::{ApiServer, Context, TenantState};
+use crate::server::{ApiServer, Context, Share, TenantState};
 use crate::status::ApiError;
 
 /// The largest body of a request, in bytes, as in Kubernetes.
@@ -225,7 +225,7 @@ where
             Err(Failed::Status(error)) => status_response(&error, errors_accept(parts)),
         }
     } else {
-        Box::pin(nonresource::answer(&cx, parts, query)).await
+        Box::pin(other(&cx, parts, query)).await
     };
     add_warnings(response.headers_mut(), cx.take_warnings());
     response
@@ -237,9 +237,9 @@ async fn identify(
     tenant: &TenantState,
     parts: &Parts,
     info: &RequestInfo,
-) -> Result<UserInfo, ApiError> {
+) -> Result<Arc<UserInfo>, ApiError> {
     let known = match parts.extensions.get::<UserInfo>() {
-        Some(user) => user.clone(),
+        Some(user) => Arc::new(user.clone()),
         None => auth::authenticate(server, tenant, parts).await?.ok_or_else(ApiError::unauthorized)?,
     };
     // Whoever may not do what it asks for is known all the same; whoever asks as nobody is not, though it may.
@@ -294,8 +294,26 @@ where
     let body = read_body(body, patience).await?;
     let content_type = text(&parts.headers, &header::CONTENT_TYPE);
     let call = Call { cx, row: &row, query, accept, content_type, body };
+    let _share = share(cx).await?;
     let Rendered { code, content_type, body } = endpoints::answer(&call).await?;
     Ok(response(code, content_type, body))
+}
+
+/// What is not about objects waits for its turn all the same; whether the server is well is asked out of turn.
+async fn other(cx: &Context, parts: &Parts, query: &Query) -> Response<ResponseBody> {
+    let share = if nonresource::is_urgent(&cx.info.path) { Ok(None) } else { share(cx).await };
+    match share {
+        Ok(_share) => nonresource::answer(cx, parts, query).await,
+        Err(error) => status_response(&error, errors_accept(parts)),
+    }
+}
+
+/// Waits for the request's share of the server. Parts of this process need none.
+async fn share(cx: &Context) -> Result<Option<Share>, ApiError> {
+    if cx.user.is_in_process() {
+        return Ok(None);
+    }
+    cx.server.shares().take(&cx.tenant.tenant, &cx.user.name).await.map(Some)
 }
 
 /// Reads a body, within bounds of size and time.
@@ -317,13 +335,20 @@ where
     B: Body<Data = Bytes>,
 {
     let mut body = std::pin::pin!(body);
+    // Most bodies come in one piece, which is not copied.
+    let mut first = Bytes::new();
     let mut taken = Vec::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::bad_request("the body of the request ended early"))?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
-        if length <= BODY_LIMIT {
+        if length == data.len() {
+            first = data;
+        } else if length <= BODY_LIMIT {
+            if taken.is_empty() {
+                taken.extend_from_slice(&first);
+            }
             taken.extend_from_slice(&data);
         } else if length > DRAIN_LIMIT {
             break;
@@ -332,7 +357,7 @@ where
     if length > BODY_LIMIT {
         return Err(ApiError::too_large(format_args!("limit is {BODY_LIMIT}")));
     }
-    Ok(Bytes::from(taken))
+    Ok(if taken.is_empty() { first } else { Bytes::from(taken) })
 }
 
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -5,6 +5,7 @@ mod disk;
 mod hostile;
 mod kinds;
 mod openapi;
+mod shares;
 mod tenants;
 mod tokens;
 mod world;

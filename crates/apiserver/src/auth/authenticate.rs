@@ -1,7 +1,7 @@
 //! Who sends a request: client certificates, static tokens, service-account tokens.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{self, Value};
@@ -72,7 +72,7 @@ pub(super) struct Verified {
 
 #[derive(Clone, Debug)]
 struct KnownCertificate {
-    user: UserInfo,
+    user: Arc<UserInfo>,
     /// The first and the last second in which all certificates of the chain hold.
     holds: (i64, i64),
 }
@@ -103,7 +103,7 @@ pub(crate) async fn authenticate(
     server: &ApiServer,
     tenant: &TenantState,
     parts: &Parts,
-) -> Result<Option<UserInfo>, ApiError> {
+) -> Result<Option<Arc<UserInfo>>, ApiError> {
     let certificates = parts.extensions.get::<PeerCertificates>();
     if let Some(user) = certificates.and_then(|chain| authenticate_certificate(server, tenant, chain)) {
         return Ok(Some(user));
@@ -111,7 +111,7 @@ pub(crate) async fn authenticate(
     if let Some(token) = bearer_token(parts) {
         let audiences = tenant.access.service_account_issuer().map(|issuer| issuer.api_audiences());
         return match authenticate_token(server, tenant, token, &audiences.unwrap_or_default()).await {
-            Ok(holder) => Ok(Some(holder.user)),
+            Ok(holder) => Ok(Some(Arc::new(holder.user))),
             Err(Refusal::Failed(error)) => Err(error),
             Err(refusal) => {
                 tracing::debug!(tenant = tenant.tenant.as_str(), ?refusal, "a bearer token was refused");
@@ -122,7 +122,7 @@ pub(crate) async fn authenticate(
     if certificates.is_some() || parts.headers.contains_key(http::header::AUTHORIZATION) {
         return Err(ApiError::unauthorized());
     }
-    Ok(tenant.access.allows_anonymous().then(UserInfo::anonymous))
+    Ok(tenant.access.allows_anonymous().then(|| Arc::new(UserInfo::anonymous())))
 }
 
 fn bearer_token(parts: &Parts) -> Option<&str> {
@@ -134,7 +134,11 @@ fn bearer_token(parts: &Parts) -> Option<&str> {
 
 /// The user behind a certificate chain that one of the tenant's CAs issued: its common name, with its
 /// organizations for groups.
-fn authenticate_certificate(server: &ApiServer, tenant: &TenantState, chain: &PeerCertificates) -> Option<UserInfo> {
+fn authenticate_certificate(
+    server: &ApiServer,
+    tenant: &TenantState,
+    chain: &PeerCertificates,
+) -> Option<Arc<UserInfo>> {
     let now = server.clock().now().as_second();
     let verified = &tenant.access.verified.certificates;
     if let Some(known) = recall(verified, chain.digest()).filter(|known| (known.holds.0..=known.holds.1).contains(&now))
@@ -160,7 +164,8 @@ fn authenticate_certificate(server: &ApiServer, tenant: &TenantState, chain: &Pe
     let holds = all.fold((i64::MIN, i64::MAX), |(from, to), certificate| {
         (from.max(certificate.not_before()), to.min(certificate.not_after()))
     });
-    remember(verified, *chain.digest(), KnownCertificate { user: user.clone(), holds });
+    let user = Arc::new(user);
+    remember(verified, *chain.digest(), KnownCertificate { user: Arc::clone(&user), holds });
     Some(user)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use allotment_machinery::gotext::go_quote;
 use http::HeaderMap;
@@ -27,9 +28,9 @@ const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 pub(crate) async fn impersonate(
     server: &ApiServer,
     tenant: &TenantState,
-    user: UserInfo,
+    user: Arc<UserInfo>,
     parts: &Parts,
-) -> Result<UserInfo, ApiError> {
+) -> Result<Arc<UserInfo>, ApiError> {
     let Some(wanted) = wanted_user(&parts.headers)? else { return Ok(user) };
     for request in needed(&wanted) {
         let attributes = Attributes { user: &user, request: &request };
@@ -40,7 +41,7 @@ pub(crate) async fn impersonate(
     if wanted.extra.contains_key(EXTRA_IN_PROCESS) {
         return Err(ApiError::bad_request(format!("{EXTRA_IN_PROCESS} cannot be impersonated")));
     }
-    Ok(completed(wanted))
+    Ok(Arc::new(completed(wanted)))
 }
 
 /// What the headers say, as they say it. An empty user counts as none.

@@ -94,7 +94,7 @@ pub(super) struct Objects {
 
 impl Objects {
     pub(super) fn new(server: ApiServer, tenant: Arc<TenantState>) -> Self {
-        let user = UserInfo::in_process(USER, &[GROUP_MASTERS]);
+        let user = Arc::new(UserInfo::in_process(USER, &[GROUP_MASTERS]));
         Objects { cx: Context::new(server, tenant, user, RequestInfo { verb: "delete", ..RequestInfo::default() }) }
     }
 

@@ -1,6 +1,6 @@
 //! The queue of the loops: what has to be done, once each, and what has to wait after a failure.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use allotment_store::Tenant;
 use tokio::time::Instant;
 
 use super::graph::Place;
+use crate::rounds::Rounds;
 
 /// The wait after the first failure; doubled by each further one.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
@@ -40,10 +41,10 @@ pub(super) enum Work {
     Owner(Place),
 }
 
-/// What is to be done. Bounded by what there is: an item is in it once.
+/// What is to be done; tenants take turns. Bounded by what there is: an item is in it once.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    ready: VecDeque<Item>,
+    ready: Rounds<Tenant, Item>,
     /// What is in `ready`.
     queued: BTreeSet<Item>,
     running: BTreeSet<Item>,
@@ -59,7 +60,8 @@ impl Queue {
         if self.running.contains(&item) {
             self.again.insert(item);
         } else if self.queued.insert(item.clone()) {
-            self.ready.push_back(item);
+            let tenant = item.tenant.clone();
+            self.ready.push(&tenant, item);
         }
     }
 
@@ -73,7 +75,7 @@ impl Queue {
                 self.add(item);
             }
         }
-        let item = self.ready.pop_front()?;
+        let item = self.ready.pop()?;
         self.queued.remove(&item);
         self.running.insert(item.clone());
         Some(item)
@@ -148,6 +150,16 @@ mod tests {
         assert_eq!(queue.take(now), Some(item("a")));
         queue.succeeded(&item("a"));
         assert_eq!(queue.take(now), None);
+    }
+
+    #[test]
+    fn a_tenant_does_not_wait_for_all_that_another_one_has_to_do() {
+        let mut queue = Queue::default();
+        (0..1000).for_each(|name| queue.add(item(&name.to_string())));
+        let quiet = Item { tenant: Tenant::logical("quiet"), ..item("a") };
+        queue.add(quiet.clone());
+        let taken: Vec<_> = (0..2).filter_map(|_| queue.take(Instant::now())).collect();
+        assert!(taken.contains(&quiet), "{taken:?}");
     }
 
     #[test]

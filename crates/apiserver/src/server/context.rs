@@ -17,7 +17,7 @@ pub struct Context {
     /// Whose request it is.
     pub tenant: Arc<TenantState>,
     /// Who asks, after impersonation.
-    pub user: UserInfo,
+    pub user: Arc<UserInfo>,
     /// What is asked.
     pub info: RequestInfo,
     /// Under which name the request comes to own what it changes; empty for no name.
@@ -27,7 +27,7 @@ pub struct Context {
 
 impl Context {
     /// A request of `user`.
-    pub fn new(server: ApiServer, tenant: Arc<TenantState>, user: UserInfo, info: RequestInfo) -> Self {
+    pub fn new(server: ApiServer, tenant: Arc<TenantState>, user: Arc<UserInfo>, info: RequestInfo) -> Self {
         Context { server, tenant, user, info, manager: String::new(), warnings: Mutex::default() }
     }
 

@@ -4,6 +4,7 @@ mod admission;
 mod claims;
 mod context;
 mod follow;
+mod shares;
 mod template;
 mod tenant;
 mod turns;
@@ -22,6 +23,8 @@ use tokio_util::task::TaskTracker;
 pub use admission::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
 pub(crate) use claims::{Claims, Held, Outcome};
 pub use context::Context;
+pub(crate) use shares::Share;
+use shares::Shares;
 pub use template::bootstrap_template;
 pub use tenant::{TenantConfig, TenantState};
 
@@ -63,6 +66,7 @@ struct Shared {
     config: ServerConfig,
     tenants: RwLock<BTreeMap<Tenant, Arc<TenantState>>>,
     turns: turns::Turns,
+    shares: Shares,
     tasks: TaskTracker,
     stop: CancellationToken,
     followed: follow::Followed,
@@ -91,6 +95,7 @@ impl ApiServer {
                 config,
                 tenants: RwLock::default(),
                 turns: turns::Turns::default(),
+                shares: Shares::default(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
                 followed: follow::Followed::default(),
@@ -119,6 +124,10 @@ impl ApiServer {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shared.shares
     }
 
     pub(crate) fn documents(&self) -> &Documents {
