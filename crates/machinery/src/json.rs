@@ -198,6 +198,16 @@ macro_rules! json {
     ($leaf:expr) => { $crate::json::Value::from($leaf) };
 }
 
+/// How many bytes of a text come before the first that stands escaped in a JSON string, or ends one. Looked at in
+/// blocks, which the compiler makes one comparison of.
+fn plain_length(text: &[u8]) -> usize {
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
+    let (blocks, _) = text.as_chunks::<16>();
+    let plain = blocks.iter().take_while(|block| !block.iter().fold(false, |any, byte| any | is_special(byte)));
+    let at = plain.count() * 16;
+    at + text[at..].iter().position(is_special).unwrap_or(text.len() - at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,6 +243,17 @@ mod tests {
     fn strings_are_unescaped_and_escaped_again() {
         round(r#"["\u0041\n\t\"\\\/","\ud83d\ude00","\u0001","é"]"#, "[\"A\\n\\t\\\"\\\\/\",\"😀\",\"\\u0001\",\"é\"]");
         assert_eq!(parse(br#""\ud800""#).expect("a lone surrogate is replaced"), Value::from("\u{fffd}"));
+    }
+
+    #[test]
+    fn what_is_plain_ends_before_the_first_special_byte_wherever_it_is() {
+        for special in [b'"', b'\\', 0, b'\n', 0x1f] {
+            for (before, after) in (0..40).flat_map(|before| [0, 1, 15, 16, 40].map(|after| (before, after))) {
+                let text = [vec![b' '; before], vec![special], vec![0xff; after]].concat();
+                assert_eq!(plain_length(&text), before);
+                assert_eq!(plain_length(&text[before + 1..]), after);
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Encoded {
     /// `metadata.resourceVersion` are left out.
     pub fn of(object: &Map) -> Option<Encoded> {
         let metadata = object.get("metadata")?.as_object()?;
-        let mut bytes = Vec::with_capacity(512);
+        let mut bytes = Vec::with_capacity(1024);
         bytes.extend_from_slice(b"{\"metadata\":{");
         let mut splice = None;
         let mut first = true;

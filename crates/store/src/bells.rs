@@ -4,12 +4,13 @@
 //! traffic. It also bears how far the history of exactly its scope has been let go, so that a watch of
 //! a quiet scope outlives the history of a busy one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
+use crate::history::Change;
 use crate::{Event, Resource, Tenant, WatchScope};
 
 /// What the watches of one scope wait for.
@@ -134,14 +135,23 @@ impl Bells {
         })
     }
 
-    /// Wakes those who wait for `event`.
-    pub(crate) fn ring(&self, event: &Event) {
-        self.of(event).for_each(|bell| bell.notify.notify_waiters());
-    }
-
-    /// Wakes those who wait for anything of `tenant`, or of everyone.
-    pub(crate) fn ring_tenant(&self, tenant: &Tenant) {
-        self.all.iter().chain(self.of_tenant(tenant)).for_each(|bell| bell.notify.notify_waiters());
+    /// Wakes those who wait for any of these changes, each once: who is woken finds all of them, and would otherwise
+    /// come again for every single one.
+    pub(crate) fn ring(&self, changes: &[Change]) {
+        let mut rung = BTreeSet::new();
+        let mut ring = |bell: &Arc<Bell>| {
+            if rung.insert(Arc::as_ptr(bell)) {
+                bell.notify.notify_waiters();
+            }
+        };
+        for change in changes {
+            match change {
+                Change::Object(event) => self.of(event).for_each(&mut ring),
+                Change::Instantiated(tenant, _) | Change::Dropped(tenant) => {
+                    self.all.iter().chain(self.of_tenant(tenant)).for_each(&mut ring);
+                }
+            }
+        }
     }
 
     /// Notes that `event` is no longer in the history.

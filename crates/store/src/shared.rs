@@ -70,8 +70,7 @@ impl Shared {
             state.apply(revision, change.clone());
         }
         drop(state);
-        let state = self.read();
-        changes.iter().for_each(|change| state.ring(change));
+        self.read().ring(&changes);
     }
 
     /// What `write` would do as `revision`, after what is `pending`.

@@ -301,12 +301,9 @@ impl State {
         !self.bells.is_empty()
     }
 
-    /// Wakes those who wait for `change`.
-    pub(crate) fn ring(&self, change: &Change) {
-        match change {
-            Change::Object(event) => self.bells.ring(event),
-            Change::Instantiated(tenant, _) | Change::Dropped(tenant) => self.bells.ring_tenant(tenant),
-        }
+    /// Wakes those who wait for any of `changes`.
+    pub(crate) fn ring(&self, changes: &[Change]) {
+        self.bells.ring(changes);
     }
 
     /// Begins a watch of `scope` after `from`.

@@ -146,7 +146,9 @@ fn decode_time(text: &mut String) -> Result<(), DecodeError> {
 
 /// A time as metadata shows it.
 pub(crate) fn format_time(time: jiff::Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    let seconds = time.as_second() - i64::from(time.subsec_nanosecond() < 0);
+    // A whole second shows no fraction.
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| String::new(), |time| time.to_string())
 }
 
 fn decode_owner(index: usize, owner: &mut Value, unknown: &mut Vec<String>) -> Result<(), DecodeError> {
@@ -310,6 +312,16 @@ mod tests {
             (Ok(()), Ok(expect)) => assert_eq!((metadata.as_str(), unknown.as_slice()), expect, "{input}"),
             (Err(got), Err(expect)) => assert!(got.contains(expect), "{input}: {got}"),
             (got, _) => panic!("{input}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_whole_seconds_as_go_shows_them() {
+        for time in
+            ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.999999999Z", "1969-12-31T23:59:59.5Z", "0001-01-01T00:00:00Z"]
+        {
+            let time: jiff::Timestamp = time.parse().expect("a time");
+            assert_eq!(format_time(time), time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
         }
     }
 

@@ -58,9 +58,8 @@ impl Registry {
 
     /// The kinds whose objects `plural` of `group` are: one, or forms of the same objects.
     pub fn kinds_of(&self, group: &str, plural: &str) -> &[Arc<Kind>] {
-        let of = |rows: &'_ Arc<Rows>| rows.get(group).is_some_and(|kinds| kinds.contains_key(plural));
-        let rows = if of(&self.builtin) { &self.builtin } else { &self.custom };
-        rows.get(group).and_then(|kinds| kinds.get(plural)).map_or(&[], Vec::as_slice)
+        let of = [&self.builtin, &self.custom].into_iter().find_map(|rows| rows.get(group)?.get(plural));
+        of.map_or(&[], Vec::as_slice)
     }
 
     /// The row of `plural` in `group/version`, if it is served.

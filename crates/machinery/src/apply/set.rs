@@ -133,6 +133,22 @@ impl FieldSet {
         self.without(other, false)
     }
 
+    /// The same, of a set that is not needed any more.
+    #[must_use]
+    pub(super) fn into_difference(mut self, other: &FieldSet) -> FieldSet {
+        if other.is_empty() {
+            return self;
+        }
+        self.nodes.retain_mut(|node| {
+            if let Some(taken) = other.find(&node.element) {
+                node.member &= !taken.member;
+                node.children = std::mem::take(&mut node.children).into_difference(&taken.children);
+            }
+            node.member || !node.children.is_empty()
+        });
+        self
+    }
+
     /// The fields of this set that neither are in the other one nor lie within a field that is.
     #[must_use]
     pub fn recursive_difference(&self, other: &FieldSet) -> FieldSet {

@@ -112,7 +112,7 @@ impl<'a> Writer<'a> {
                 UpdateError::Failed(format!("failed to convert {what} object ({shown}) to smd typed: {error}"))
             })?;
         }
-        let fields = updater.update(live, new, &mut managers)?.difference(&UNOWNED);
+        let fields = updater.update(live, new, &mut managers)?.into_difference(&UNOWNED);
         if !fields.is_empty() {
             let id = ManagerId::updater(name, self.api_version, self.subresource);
             let fields = match managers.get(&id) {
@@ -181,7 +181,7 @@ impl<'a> Writer<'a> {
         let id = ManagerId::applier(self.name(), self.subresource);
         let new = updater.apply(live, config, &mut managers, &id, force)?;
         if let Some(mut managed) = managers.remove(&id) {
-            managed.fields = managed.fields.difference(&UNOWNED);
+            managed.fields = managed.fields.into_difference(&UNOWNED);
             if new.is_some() {
                 managed.time = Some(self.now.to_owned());
             }

@@ -234,7 +234,8 @@ impl<'a> Updater<'a> {
                         .map(|path| Conflict { manager: id.clone(), path: path.into_iter().cloned().collect() }),
                 );
             }
-            managed.fields = managed.fields.difference(&change.set).difference(&change.removed);
+            let fields = std::mem::take(&mut managed.fields);
+            managed.fields = fields.into_difference(&change.set).into_difference(&change.removed);
             !managed.fields.is_empty()
         });
         if let Some(why) = failure {

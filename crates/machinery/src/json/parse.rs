@@ -1,6 +1,6 @@
 //! The parser: RFC 8259, bounded in depth, UTF-8 only.
 
-use super::{Map, Number, Value};
+use super::{Map, Number, Value, plain_length};
 use crate::field::note;
 
 /// How deep arrays and objects may nest. Deep enough for every schema seen in the field (a nested
@@ -317,8 +317,7 @@ impl Parser<'_> {
 
     /// Goes on to the next quote, backslash or control character.
     fn skip_plain(&mut self) {
-        let rest = &self.text.as_bytes()[self.at..];
-        self.at += rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)).unwrap_or(rest.len());
+        self.at += plain_length(&self.text.as_bytes()[self.at..]);
     }
 
     fn escape(&mut self) -> Result<char, JsonError> {

@@ -1,6 +1,6 @@
 //! The writer: compact, keys in order, numbers as they were written.
 
-use super::Value;
+use super::{Value, plain_length};
 
 /// Appends `value` as compact JSON.
 pub fn write_compact(value: &Value, out: &mut Vec<u8>) {
@@ -39,9 +39,11 @@ pub fn write_compact(value: &Value, out: &mut Vec<u8>) {
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
-    while let Some(index) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1f)) {
+    loop {
+        let index = plain_length(rest);
         out.extend_from_slice(&rest[..index]);
-        match rest[index] {
+        let Some(special) = rest.get(index) else { break };
+        match special {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -51,6 +53,5 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
         }
         rest = &rest[index + 1..];
     }
-    out.extend_from_slice(rest);
     out.push(b'"');
 }
