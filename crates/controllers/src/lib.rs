@@ -10,4 +10,4 @@ pub mod runtimes;
 mod start;
 mod world;
 
-pub use start::{Controllers, Settings, start};
+pub use start::{Controllers, Settings, observe, start};

@@ -69,11 +69,9 @@ impl Controllers {
     }
 }
 
-/// Starts all controllers in `tasks`. They end with it. Instances beside it, in this process or another,
-/// do no harm.
-pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams, settings: &Settings) -> Controllers {
+/// Follows every kind in `tasks`, and acts on nothing: for those who have to know what decisions would be.
+pub fn observe(tasks: &Tasks, client: &Client, settings: &Settings) -> Controllers {
     let world = Arc::new(World::new(settings.provisioning_deadline));
-    let directory = Arc::new(directory);
     let synced = Synced::default();
     watch::<ClusterProvider>(tasks, client, &synced, &world);
     watch::<ProviderConfig>(tasks, client, &synced, &world);
@@ -86,6 +84,14 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     watch::<AccessPolicy>(tasks, client, &synced, &world);
     watch::<AccessRequest>(tasks, client, &synced, &world);
     watch_secrets(tasks, client, &synced, &world);
+    Controllers { synced, world }
+}
+
+/// Starts all controllers in `tasks`. They end with it. Instances beside it, in this process or another,
+/// do no harm.
+pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams, settings: &Settings) -> Controllers {
+    let directory = Arc::new(directory);
+    let Controllers { synced, world } = observe(tasks, client, settings);
 
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);

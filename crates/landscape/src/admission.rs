@@ -29,9 +29,9 @@ impl fmt::Debug for OurKinds {
 }
 
 impl OurKinds {
-    /// Admission that knows the platform's own identity.
-    pub(crate) fn new() -> Self {
-        let config = Config { platform_users: [CONTROLLERS.to_owned()].into() };
+    /// Admission that knows the platform's own identity, by its user name.
+    pub(crate) fn new(platform_user: &str) -> Self {
+        let config = Config { platform_users: [platform_user.to_owned()].into() };
         OurKinds { config, controllers: RwLock::default() }
     }
 

@@ -4,25 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 
 use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo};
-use allotment_apiserver::builtin::kinds;
-use allotment_apiserver::registry::Registry;
-use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstrap_template};
+use allotment_apiserver::server::{ApiServer, TenantConfig};
 use allotment_apiserver::status::ApiError;
 use allotment_controllers::frame::{Seams, Tasks};
-use allotment_controllers::providers::Directory;
-use allotment_controllers::providers::local::Local;
-use allotment_controllers::runtimes::logical::LogicalRuntime;
 use allotment_controllers::{Controllers, Settings, start};
 use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
-use allotment_store::{Store, Template, Tenant};
+use allotment_store::{Store, Tenant};
 use kube::Client;
 
 use crate::admission::{CONTROLLERS, OurKinds};
 use crate::client::client_of;
 use crate::manifests;
-use crate::prefixes::{Homes, Prefixes};
+use crate::planes::{Planes, PlanesConfig};
 use crate::readiness::ControllersSynced;
-use crate::tenants::{LogicalTenants, access};
+use crate::tenants::access;
 
 /// What the platform's own `/version` answers.
 const PLATFORM_VERSION: &str = "1.36.3";
@@ -77,22 +72,15 @@ pub enum LandscapeError {
 
 /// A landscape that is served.
 pub struct Landscape {
-    server: ApiServer,
+    planes: Planes,
     client: Client,
-    seams: Seams,
-    keys: Arc<dyn KeySource>,
-    url: String,
-    root_ca_pem: Arc<str>,
-    template: Arc<Template>,
     admission: Arc<OurKinds>,
-    prefixes: Arc<Prefixes>,
-    homes: Arc<Homes>,
     readiness: Arc<ControllersSynced>,
 }
 
 impl fmt::Debug for Landscape {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Landscape").field("url", &self.url).finish_non_exhaustive()
+        formatter.debug_struct("Landscape").field("planes", &self.planes).finish_non_exhaustive()
     }
 }
 
@@ -103,33 +91,31 @@ impl Landscape {
     /// The store does not answer, or the keys cannot be used.
     pub async fn serve(config: Config) -> Result<Self, LandscapeError> {
         let Config { store, seams, keys, authority, service_account_key, created, url } = config;
-        let admission = Arc::new(OurKinds::new());
-        let homes = Arc::new(Homes::default());
-        let prefixes = Arc::new(Prefixes::new(homes.clone()));
+        let admission = Arc::new(OurKinds::new(CONTROLLERS));
         let readiness = Arc::new(ControllersSynced::default());
-        let root_ca_pem: Arc<str> = authority.certificate().to_pem().into();
         let access = access(authority.bundle(), service_account_key, &url)?;
-        let template = Arc::new(bootstrap_template(created));
-        let server = ApiServer::start(ServerConfig {
+        let planes = PlanesConfig {
             store,
-            clock: seams.clock.clone(),
-            entropy: seams.entropy.clone(),
-            builtin: Registry::new(kinds()),
-            admission: vec![admission.clone(), prefixes.clone()],
-            readiness: vec![readiness.clone()],
-        });
+            seams,
+            keys,
+            root_ca_pem: authority.certificate().to_pem().into(),
+            created,
+            url,
+            home: String::new(),
+        };
+        let planes = Planes::serve(planes, Some(admission.clone()), vec![readiness.clone()]);
         let platform = TenantConfig {
             tenant: Tenant::platform(),
             version: PLATFORM_VERSION.to_owned(),
-            server_url: url.clone(),
-            root_ca_pem: Arc::clone(&root_ca_pem),
+            server_url: planes.url().to_owned(),
+            root_ca_pem: Arc::clone(planes.root_ca_pem()),
             access,
-            template: Arc::clone(&template),
+            template: Arc::clone(planes.template()),
         };
-        server.ensure_tenant(platform).await.map_err(LandscapeError::Serve)?;
+        planes.server().ensure_tenant(platform).await.map_err(LandscapeError::Serve)?;
         let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
-        let client = client_of(&server, &Tenant::platform(), user);
-        Ok(Landscape { server, client, seams, keys, url, root_ca_pem, template, admission, prefixes, homes, readiness })
+        let client = client_of(planes.server(), &Tenant::platform(), user);
+        Ok(Landscape { planes, client, admission, readiness })
     }
 
     /// Makes what a landscape begins with, as far as it is missing.
@@ -143,18 +129,10 @@ impl Landscape {
     /// Starts all controllers in `tasks`, which reach the platform by `client`. Instances beside them do
     /// no harm; admission and readiness ask those started last.
     pub fn start_controllers(&self, tasks: &Tasks, client: &Client, settings: &Settings) -> Arc<Controllers> {
-        let planes = LogicalTenants::new(
-            self.server.clone(),
-            self.template.clone(),
-            self.url.clone(),
-            Arc::clone(&self.root_ca_pem),
-            Arc::clone(&self.homes),
-        );
-        let runtime = LogicalRuntime::new(self.client.clone(), Arc::new(planes), self.keys.clone(), self.seams.clone());
-        let directory = Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))]);
-        let controllers = Arc::new(start(tasks, client, directory, &self.seams, settings));
+        let directory = self.planes.providers(self.client.clone());
+        let controllers = Arc::new(start(tasks, client, directory, self.planes.seams(), settings));
         self.admission.set_controllers(controllers.clone());
-        self.prefixes.set_controllers(controllers.clone());
+        self.planes.set_controllers(&controllers);
         self.readiness.set_controllers(controllers.clone());
         controllers
     }
@@ -166,6 +144,6 @@ impl Landscape {
 
     /// The API server.
     pub fn server(&self) -> &ApiServer {
-        &self.server
+        self.planes.server()
     }
 }

@@ -20,6 +20,7 @@ pub(crate) struct LogicalTenants {
     template: Arc<Template>,
     /// `https://HOST:PORT`
     base_url: String,
+    home: String,
     root_ca_pem: Arc<str>,
     homes: Arc<Homes>,
 }
@@ -31,15 +32,16 @@ impl std::fmt::Debug for LogicalTenants {
 }
 
 impl LogicalTenants {
-    /// Planes of that server, reached below `base_url`.
+    /// Planes of that server, reached below `base_url` and kept in the store that is called `home`.
     pub(crate) fn new(
         server: ApiServer,
         template: Arc<Template>,
         base_url: String,
+        home: String,
         root_ca_pem: Arc<str>,
         homes: Arc<Homes>,
     ) -> Self {
-        LogicalTenants { server, template, base_url, root_ca_pem, homes }
+        LogicalTenants { server, template, base_url, home, root_ca_pem, homes }
     }
 
     fn server_url(&self, id: &str) -> String {
@@ -81,6 +83,10 @@ impl Tenants for LogicalTenants {
             template: Arc::clone(&self.template),
         };
         self.server.ensure_tenant(config).await.map(drop).map_err(failed)
+    }
+
+    fn home(&self) -> &str {
+        &self.home
     }
 
     fn is_served(&self, id: &str) -> bool {

@@ -9,7 +9,11 @@
 //!
 //! # Guarantees
 //! A record that exists is never replaced; removal ends with the record, so that a crash in between is
-//! taken up again.
+//! taken up again. A plane is served from the store that keeps it and from no other.
+//!
+//! # Caveats
+//! Of a plane that another store keeps only the record goes, and with it the keys: nobody serves it again,
+//! but what it held stays in that store.
 
 mod record;
 mod tenants;
@@ -67,6 +71,9 @@ impl LogicalRuntime {
                 tenant
             }
         };
+        if let Some(elsewhere) = self.elsewhere(&tenant) {
+            return Ok(elsewhere);
+        }
         self.tenants.ensure(&tenant).await.map_err(|error| ProviderError::Runtime(Box::new(error)))?;
         Ok(Health::Healthy { version: tenant.version })
     }
@@ -77,6 +84,9 @@ impl LogicalRuntime {
             let message = "the control plane is not made yet".to_owned();
             return Ok(Health::Progressing { message });
         };
+        if let Some(elsewhere) = self.elsewhere(&tenant) {
+            return Ok(elsewhere);
+        }
         if self.tenants.is_served(&tenant.id) {
             return Ok(Health::Healthy { version: tenant.version });
         }
@@ -112,6 +122,15 @@ impl LogicalRuntime {
         Ok(AdminAccess { client, endpoint: self.tenants.endpoint(&tenant.id) })
     }
 
+    /// What is said of a plane that another store keeps. Serving it from here would show its owners a new and
+    /// empty cluster that takes the keys of theirs.
+    fn elsewhere(&self, tenant: &Tenant) -> Option<Health> {
+        (tenant.home != self.tenants.home()).then(|| Health::Unhealthy {
+            reason: ClusterConditionReason::NotServed,
+            message: "another data folder than that of the process in charge keeps the control plane".to_owned(),
+        })
+    }
+
     /// Whether the Cluster is there and not being deleted, by a read that no cache answers.
     async fn is_wanted(&self, order: &Order) -> Result<bool, ProviderError> {
         let clusters = Api::<Cluster>::namespaced(self.secrets.clone().into_client(), &order.namespace);
@@ -127,7 +146,7 @@ impl LogicalRuntime {
     }
 
     async fn record(&self, order: &Order) -> Result<Tenant, ProviderError> {
-        let tenant = record::new_tenant(order, self.keys.as_ref(), &self.seams)?;
+        let tenant = record::new_tenant(order, self.tenants.home(), self.keys.as_ref(), &self.seams)?;
         match self.writer.create(&self.secrets, &to_secret(&tenant, order)).await {
             Ok(_) => Ok(tenant),
             Err(error) if is_conflict(&error) => {

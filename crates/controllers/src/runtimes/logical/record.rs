@@ -23,6 +23,7 @@ const CLUSTER: &str = "cluster.openmcp.cloud/cluster";
 
 const TENANT: &str = "tenant";
 const VERSION: &str = "version";
+const HOME: &str = "home";
 const CA_CERTIFICATE: &str = "ca.crt";
 const CA_KEY: &str = "ca.key";
 const SERVICE_ACCOUNT_KEY: &str = "sa.key";
@@ -39,7 +40,12 @@ pub(super) fn record_name(cluster_uid: &str) -> String {
 }
 
 /// A plane that nobody has recorded yet.
-pub(super) fn new_tenant(order: &Order, keys: &dyn KeySource, seams: &Seams) -> Result<Tenant, ProviderError> {
+pub(super) fn new_tenant(
+    order: &Order,
+    home: &str,
+    keys: &dyn KeySource,
+    seams: &Seams,
+) -> Result<Tenant, ProviderError> {
     let make = || -> Result<Tenant, PkiError> {
         let now = seams.now().as_second();
         let authority = CertificateAuthority::new(&record_name(&order.uid), keys.generate()?, now, CA_LIFETIME_SECS)?;
@@ -50,6 +56,7 @@ pub(super) fn new_tenant(order: &Order, keys: &dyn KeySource, seams: &Seams) -> 
             version: order.version.clone(),
             authority,
             service_account_key: keys.generate()?,
+            home: home.to_owned(),
         })
     };
     make().map_err(|error| ProviderError::Pki(Box::new(error)))
@@ -68,7 +75,10 @@ pub(super) fn to_secret(tenant: &Tenant, order: &Order) -> Secret {
         (SERVICE_ACCOUNT_KEY, &key),
         (SERVICE_ACCOUNT_PUBLIC_KEY, &tenant.service_account_key.public_key().to_pem()),
     ];
-    let data = entries.into_iter().map(|(name, text)| (name.to_owned(), ByteString(text.as_bytes().to_vec())));
+    // Absent where there can be no other.
+    let home = Some((HOME, tenant.home.as_str())).filter(|(_, home)| !home.is_empty());
+    let data = entries.into_iter().chain(home);
+    let data = data.map(|(name, text)| (name.to_owned(), ByteString(text.as_bytes().to_vec())));
     Secret {
         metadata: ObjectMeta {
             name: Some(name.clone()),
@@ -100,6 +110,7 @@ pub(super) fn from_secret(secret: &Secret, order: &Order) -> Result<Tenant, Prov
         let bytes = secret.data.as_ref().and_then(|data| data.get(name));
         bytes.and_then(|bytes| std::str::from_utf8(&bytes.0).ok()).ok_or_else(|| wrong(missing))
     };
+    let home = secret.data.as_ref().and_then(|data| data.get(HOME)).map(|bytes| String::from_utf8_lossy(&bytes.0));
     let authority =
         CertificateAuthority::from_pem(entry(CA_CERTIFICATE, "without ca.crt")?, entry(CA_KEY, "without ca.key")?)
             .map_err(|error| ProviderError::Pki(Box::new(error)))?;
@@ -112,5 +123,6 @@ pub(super) fn from_secret(secret: &Secret, order: &Order) -> Result<Tenant, Prov
         version: entry(VERSION, "without version")?.to_owned(),
         authority,
         service_account_key,
+        home: home.unwrap_or_default().into_owned(),
     })
 }

@@ -23,6 +23,8 @@ pub struct Tenant {
     pub authority: CertificateAuthority,
     /// The key that its service-account tokens are signed with.
     pub service_account_key: PrivateKey,
+    /// Names the store that keeps it: see [`Tenants::home`].
+    pub home: String,
 }
 
 impl Debug for Tenant {
@@ -44,6 +46,10 @@ pub struct TenantError {
 pub trait Tenants: Debug + Send + Sync + 'static {
     /// Serves the tenant. Done again, it changes nothing; once it returns, the tenant answers.
     async fn ensure(&self, tenant: &Tenant) -> Result<(), TenantError>;
+
+    /// Names the store that keeps tenants here, among others that the same platform may know of; empty
+    /// where there can be no other.
+    fn home(&self) -> &str;
 
     /// Whether the tenant is served.
     fn is_served(&self, id: &str) -> bool;
