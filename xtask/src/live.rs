@@ -12,6 +12,21 @@ use crate::run::{cargo, root, run, target_dir};
 /// How many sequences a soak compares, and the seed that decides them.
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
+/// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
+const CASES: [&str; 7] =
+    ["access::", "admission::", "beside::", "credentials::", "deletion::", "prefixes::", "requests::"];
+/// Kubernetes' servers at once; each takes most of a core while it starts.
+const AT_ONCE: &str = "--test-threads=2";
+
+/// Runs the cases with `allot controllers` beside Kubernetes' own API server.
+pub(crate) fn cases() -> Result<()> {
+    let programs = assets::kubernetes()?;
+    let suite = ["test", "--locked", "-p", "allot", "--test", "suite", "--", "--include-ignored", AT_ONCE];
+    let mut command = cargo();
+    command.args(suite).args(CASES).env("ALLOTMENT_KUBERNETES", programs).env("ALLOTMENT_BESIDE", "1");
+    run(&mut command)
+}
+
 /// Compares answers to many random sequences of requests.
 pub(crate) fn soak() -> Result<()> {
     run_live(["compare", "--managed-fields", "--pending", "tests/live/pending.txt"].into_iter().chain(SOAK))

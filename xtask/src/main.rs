@@ -62,6 +62,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+    /// Run the cases of requests and access with `allot controllers` beside Kubernetes' own API server
+    Beside,
     /// Make committed files anew from published sources
     #[command(subcommand)]
     Generate(Generate),
@@ -93,6 +95,7 @@ fn main() -> Result<()> {
         Task::Golden { update, .. } => golden::check(update),
         Task::Clients { only } => clients::check(&only),
         Task::Live { arguments } => live::run_live(arguments),
+        Task::Beside => live::cases(),
         Task::Generate(Generate::Types { check }) => generate::types(check),
         Task::Openapi => openapi::check(),
         Task::Edges => edges::check(),

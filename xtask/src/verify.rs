@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::run::{cargo, run, step};
-use crate::{clients, edges, generate, golden, house, live, openapi};
+use crate::{assets, clients, edges, generate, golden, house, live, openapi};
 
 /// What needs nothing but Rust.
 pub(crate) fn quick() -> Result<()> {
@@ -28,6 +28,7 @@ pub(crate) fn full(soak: bool) -> Result<()> {
     step("recorded replies", || golden::check(false))?;
     step("OpenAPI", openapi::check)?;
     step("clients", || clients::check(&[]))?;
+    step("the cases beside kube-apiserver", live::cases)?;
     if soak {
         step("small stacks", || {
             // Only optimised builds keep to it: see the tests' own constants.
@@ -39,7 +40,8 @@ pub(crate) fn full(soak: bool) -> Result<()> {
         })?;
         step("soak", || {
             let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--", "--include-ignored"];
-            run(cargo().args(tests).env("ALLOTMENT_SOAK", "1"))
+            let programs = assets::kubernetes()?;
+            run(cargo().args(tests).env("ALLOTMENT_SOAK", "1").env("ALLOTMENT_KUBERNETES", programs))
         })?;
         step("beside kube-apiserver", live::soak)?;
     }

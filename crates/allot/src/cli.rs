@@ -40,6 +40,8 @@ pub(crate) struct Target {
 pub(crate) enum Command {
     /// Run the whole landscape on this machine
     Up(Up),
+    /// Run the controllers and admission beside a Kubernetes API server
+    Controllers(Controllers),
     /// Watch the main job being done from nothing, in a temporary folder
     Demo(Demo),
     /// Ask for a cluster
@@ -87,6 +89,55 @@ pub(crate) struct Up {
     /// How long a new cluster may take before requests look for another one
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
     pub(crate) provisioning_deadline: Duration,
+}
+
+/// `allot controllers`
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "The API server is that of --kubeconfig or $KUBECONFIG, else the one around this pod. Of several replicas one acts; all answer reviews. What rights are needed: docs/controllers.md."
+)]
+pub(crate) struct Controllers {
+    /// Folder that keeps the clusters of provider `local`; only the replica that acts uses it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// Address to serve these clusters on; port 0 takes a free one, which is kept [default: 127.0.0.1:7443]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where clients reach these clusters, if not there
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub(crate) url: Option<String>,
+    /// Address to serve admission webhooks on
+    #[arg(long, value_name = "HOST:PORT", value_parser = address, default_value = "127.0.0.1:0")]
+    pub(crate) webhook_listen: SocketAddr,
+    /// Where the API server reaches the webhooks, if not there
+    #[arg(long, value_name = "URL", value_parser = url, conflicts_with = "webhook_service")]
+    pub(crate) webhook_url: Option<String>,
+    /// The Service that leads to the webhooks of every replica
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", value_parser = service)]
+    pub(crate) webhook_service: Option<Service>,
+    /// How long the Lease holds that decides who acts: a replica that died is replaced after this time
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse)]
+    pub(crate) lease_duration: Duration,
+    /// Write the process id there once it acts or stands by
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pid_file: Option<PathBuf>,
+    /// Lifetime of the tokens that AccessRequests get, at most 24h
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration::parse)]
+    pub(crate) access_token_lifetime: Duration,
+    /// How long a new cluster may take before requests look for another one
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    pub(crate) provisioning_deadline: Duration,
+}
+
+/// A Service of the API server's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its port.
+    pub(crate) port: u16,
 }
 
 /// `allot demo`
@@ -305,6 +356,30 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     numeric.parse().map_err(|_| "write an IP address or localhost, and a port: 127.0.0.1:7443, [::1]:0".to_owned())
 }
 
+/// The address of a server: `https://HOST[:PORT]`, nothing behind it.
+fn url(text: &str) -> Result<String, String> {
+    let trimmed = text.strip_suffix('/').unwrap_or(text);
+    let host = trimmed.strip_prefix("https://").unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    if host.is_empty() || !host.chars().all(plain) {
+        return Err("write https://HOST or https://HOST:PORT".to_owned());
+    }
+    Ok(trimmed.to_owned())
+}
+
+/// `NAMESPACE/NAME[:PORT]`; the port of HTTPS where none is named.
+fn service(text: &str) -> Result<Service, String> {
+    let wrong = || "write NAMESPACE/NAME or NAMESPACE/NAME:PORT".to_owned();
+    let (namespace, rest) = text.split_once('/').ok_or_else(wrong)?;
+    let (name, port) = match rest.split_once(':') {
+        Some((name, port)) => (name, port.parse().map_err(|_| wrong())?),
+        None => (rest, 443),
+    };
+    let namespace = checked(namespace, names::dns1123_label(namespace))?;
+    let name = checked(name, names::dns1123_label(name))?;
+    Ok(Service { namespace, name, port })
+}
+
 /// A name that an object can have; anything else would be taken for a part of a path.
 fn object_name(text: &str) -> Result<String, String> {
     checked(text, names::dns1123_subdomain(text))
@@ -340,6 +415,15 @@ mod tests {
         check(&["allot", "access", "a", "-n", "c/d"], Some("RFC 1123 label"));
         check(&["allot", "access", "../a", "-n", "c"], Some("RFC 1123 subdomain"));
         check(&["allot", "tree", "-n", ".."], Some("RFC 1123 label"));
+        let beside = ["allot", "controllers", "--data-dir", "d"];
+        let with = |more: &[&'static str]| [beside.as_slice(), more].concat();
+        check(&with(&["--webhook-service", "allot-system/webhooks:9443"]), None);
+        check(&with(&["--webhook-service", "webhooks"]), Some("NAMESPACE/NAME"));
+        check(&with(&["--webhook-service", "n/webhooks:x"]), Some("NAMESPACE/NAME"));
+        check(&with(&["--webhook-url", "https://hooks.example.com:9443/"]), None);
+        check(&with(&["--url", "http://example.com"]), Some("https://HOST"));
+        check(&with(&["--url", "https://example.com/path"]), Some("https://HOST"));
+        check(&["allot", "controllers"], Some("--data-dir"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Clients of the platform's API, from the kubeconfig that the user means. Never a proxy: the platform is
 //! on loopback, or where the kubeconfig says.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -26,15 +26,7 @@ impl Platform {
     /// reached is told once, here, with its address.
     pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
         let path = locate(target)?;
-        let kubeconfig = Kubeconfig::read_from(&path).map_err(|error| {
-            // A parser shows the place on further lines; the first says it all.
-            let text = format!("{:#}", anyhow::Error::from(error));
-            anyhow!("cannot read the kubeconfig {}: {}", path.display(), text.lines().next().unwrap_or_default())
-        })?;
-        let options = KubeConfigOptions { context: target.context.clone(), ..KubeConfigOptions::default() };
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .with_context(|| format!("the kubeconfig {} cannot be used", path.display()))?;
+        let mut config = read(&path, target.context.clone()).await?;
         config.proxy_url = None;
         let namespace = config.default_namespace.clone();
         let server = config.cluster_url.to_string();
@@ -52,6 +44,45 @@ impl Platform {
             )),
         }
     }
+}
+
+/// A client of the API server that the platform is to stand beside: that of the flag or the variable, else
+/// the one around this pod. A kubeconfig that lies about is not taken: this installs things.
+pub(crate) async fn of_server(target: &Target) -> anyhow::Result<kube::Client> {
+    let named = target.kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|list| !list.is_empty());
+    let mut config = if named {
+        let path = locate(target)?;
+        read(&path, target.context.clone()).await?
+    } else {
+        kube::Config::incluster().map_err(|error| {
+            anyhow!(
+                "no API server to stand beside: name a kubeconfig with --kubeconfig; this is no pod either: {error}"
+            )
+        })?
+    };
+    if config.cluster_url.host().is_some_and(|host| ["localhost", "127.0.0.1", "[::1]"].contains(&host)) {
+        config.proxy_url = None;
+    }
+    let server = config.cluster_url.to_string();
+    let client = kube::Client::try_from(config).context("cannot make a client")?;
+    match client.apiserver_version().await {
+        Ok(_) | Err(kube::Error::Api(_)) => Ok(client),
+        Err(error) => {
+            Err(anyhow!("cannot reach the API server {}: {}", server.trim_end_matches('/'), innermost(&error)))
+        }
+    }
+}
+
+/// Reads a kubeconfig, of which one context counts.
+async fn read(path: &Path, context: Option<String>) -> anyhow::Result<kube::Config> {
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
+        // A parser shows the place on further lines; the first says it all.
+        let text = format!("{:#}", anyhow::Error::from(error));
+        anyhow!("cannot read the kubeconfig {}: {}", path.display(), text.lines().next().unwrap_or_default())
+    })?;
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    config.with_context(|| format!("the kubeconfig {} cannot be used", path.display()))
 }
 
 /// Shows what the server warns of, as kubectl does.

@@ -8,11 +8,11 @@ Exit codes of allot:
    0  done; `request --wait`: the cluster is ready
    1  an error, or the time limit of --wait passed
    2  `request --wait`: the request was denied
-  10  `up`, `store`: another process uses the data folder
-  11  `up`, `store`: the data folder holds files that are not Allotment's
-  12  `up`, `store`: the data folder was written by a newer version
-  13  `up`: the address to listen on is in use
-  14  `up`, `store`: the data folder cannot be read or written, or is damaged
+  10  `up`, `controllers`, `store`: another process uses the data folder
+  11  `up`, `controllers`, `store`: the data folder holds files that are not Allotment's
+  12  `up`, `controllers`, `store`: the data folder was written by a newer version
+  13  `up`, `controllers`: the address to listen on is in use
+  14  `up`, `controllers`, `store`: the data folder cannot be read or written, or is damaged
   64  the command line is wrong
  130  stopped by Ctrl-C before it was done
 ";

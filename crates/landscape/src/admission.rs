@@ -15,6 +15,10 @@ use async_trait::async_trait;
 /// The user name of the platform's own controllers.
 pub const CONTROLLERS: &str = "system:allotment:controllers";
 
+/// Why a final object is refused that `mutate` has not seen.
+const UNSTAMPED: &str =
+    "it was not stamped with who asks; the MutatingWebhookConfiguration of the platform is missing or overruled";
+
 /// Reviews writes of our kinds on the platform's own API.
 pub(crate) struct OurKinds {
     config: Config,
@@ -112,6 +116,10 @@ impl InProcessAdmission for OurKinds {
             return Ok(Vec::new());
         }
         let reviewed = self.with_request(request, |request| {
+            if stamp(&self.config, request)?.is_some() {
+                // Enforcement relies on the stamp; where it was not made, or undone, nothing passes.
+                return Err(Denial::Forbidden(UNSTAMPED.to_owned()));
+            }
             match &*self.controllers.read().unwrap_or_else(PoisonError::into_inner) {
                 Some(controllers) => {
                     controllers.with_snapshot(|snapshot| review(&self.config, Some(snapshot), request))

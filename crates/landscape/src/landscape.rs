@@ -14,13 +14,15 @@ use kube::Client;
 
 use crate::admission::{CONTROLLERS, OurKinds};
 use crate::client::client_of;
-use crate::manifests;
+use crate::manifests::Setup;
 use crate::planes::{Planes, PlanesConfig};
 use crate::readiness::ControllersSynced;
 use crate::tenants::access;
 
 /// What the platform's own `/version` answers.
 const PLATFORM_VERSION: &str = "1.36.3";
+/// Who makes what a landscape begins with, in `managedFields`.
+const MANAGER: &str = "allot-up";
 
 /// What a landscape is made from.
 #[derive(Debug)]
@@ -58,6 +60,15 @@ pub enum LandscapeError {
         /// What the API answered.
         #[source]
         source: kube::Error,
+    },
+    /// What was made does not come into force.
+    #[error("{what} does not come into force")]
+    Wait {
+        /// `the definition purposes.cluster.openmcp.cloud`
+        what: String,
+        /// What was heard last.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A manifest in the program cannot be read.
     #[error("the embedded {kind} cannot be read")]
@@ -123,7 +134,7 @@ impl Landscape {
     /// # Errors
     /// The API refuses, or does not answer.
     pub async fn ensure(&self) -> Result<(), LandscapeError> {
-        manifests::ensure(&self.client).await
+        Setup::new(self.client.clone(), MANAGER).ensure().await
     }
 
     /// Starts all controllers in `tasks`, which reach the platform by `client`. Instances beside them do

@@ -1,8 +1,9 @@
 //! A whole landscape in one process, over any store: API server, admission of our kinds, controllers,
-//! provider `local`. Wiring only, shared by the binary and the simulation; files, sockets and TLS are
-//! the binary's.
+//! provider `local`; and the same beside an API server of somebody else's, with admission as webhooks.
+//! Wiring only, shared by the binary and the simulation; files, sockets and TLS are the binary's.
 
 mod admission;
+mod beside;
 mod client;
 mod landscape;
 mod manifests;
@@ -10,8 +11,10 @@ mod planes;
 mod prefixes;
 mod readiness;
 mod tenants;
+pub mod webhook;
 
 pub use admission::CONTROLLERS;
+pub use beside::{Beside, BesideConfig, LEASE};
 pub use client::client_of;
 pub use landscape::{Config, Landscape, LandscapeError};
 pub use planes::{Planes, PlanesConfig};

@@ -1,6 +1,7 @@
 //! What a new platform begins with: namespaces, our definitions, provider `local` and the four Purposes.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use allotment_api::names::{CLUSTERS_NAMESPACE, PLANES_NAMESPACE, SYSTEM_NAMESPACE};
 use allotment_api::requests::{ClusterProvider, ProviderConfig, Purpose};
@@ -11,6 +12,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,68 +23,119 @@ const PROVIDER: &str = include_str!("../../../examples/provider.yaml");
 const PURPOSES: &str = include_str!("../../../examples/purposes.yaml");
 /// Says that the landscape was made: what its owner deletes from it stays deleted.
 const MADE: &str = "landscape-made";
-const MANAGER: &str = "allot-up";
 
-/// Makes what is missing: namespaces and definitions always, the rest once in a folder's life.
-pub(crate) async fn ensure(client: &Client) -> Result<(), LandscapeError> {
-    let namespaces = [SYSTEM_NAMESPACE, PLANES_NAMESPACE, CLUSTERS_NAMESPACE].map(|name| namespace(client, name));
-    futures::future::try_join(try_join_all(namespaces), definitions(client)).await?;
-    let maps = Api::<ConfigMap>::namespaced(client.clone(), SYSTEM_NAMESPACE);
-    let made = maps.get_opt(MADE).await;
-    if made.map_err(|error| call(format!("read ConfigMap {MADE}"), error))?.is_some() {
-        return Ok(());
+/// How long a definition may take to be served once it is accepted.
+const ESTABLISHED_LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes what is missing on one server, under the name of one field manager.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    client: Client,
+    manager: &'static str,
+}
+
+impl Setup {
+    pub(crate) fn new(client: Client, manager: &'static str) -> Self {
+        Setup { client, manager }
     }
-    let providers: Vec<ClusterProvider> = parse(PROVIDER, "ClusterProvider")?;
-    let configs: Vec<ProviderConfig> = parse(PROVIDER, "ProviderConfig")?;
-    let purposes: Vec<Purpose> = parse(PURPOSES, "Purpose")?;
-    futures::future::try_join3(
-        create_all(client, &providers),
-        create_all(client, &configs),
-        create_all(client, &purposes),
-    )
-    .await?;
-    let mark = ConfigMap {
-        metadata: ObjectMeta { name: Some(MADE.to_owned()), ..ObjectMeta::default() },
-        ..ConfigMap::default()
-    };
-    unless_there(maps.create(&params(), &mark).await, || format!("make ConfigMap {MADE}"))
-}
 
-fn params() -> PostParams {
-    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
-}
+    /// Makes all that is missing: namespaces and definitions always, the rest once in a platform's life.
+    pub(crate) async fn ensure(&self) -> Result<(), LandscapeError> {
+        futures::future::try_join(self.namespaces(), self.definitions()).await?;
+        self.defaults().await
+    }
 
-async fn namespace(client: &Client, name: &str) -> Result<(), LandscapeError> {
-    let api = Api::<Namespace>::all(client.clone());
-    let namespace = Namespace {
-        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
-        ..Namespace::default()
-    };
-    unless_there(api.create(&params(), &namespace).await, || format!("make namespace {name}"))
-}
+    /// The platform's namespaces.
+    pub(crate) async fn namespaces(&self) -> Result<(), LandscapeError> {
+        let names = [SYSTEM_NAMESPACE, PLANES_NAMESPACE, CLUSTERS_NAMESPACE];
+        try_join_all(names.map(|name| self.namespace(name))).await.map(drop)
+    }
 
-/// Installs our definitions, each at the same time, and brings those of an older version up to date.
-async fn definitions(client: &Client) -> Result<(), LandscapeError> {
-    let api = Api::<CustomResourceDefinition>::all(client.clone());
-    let installed = allotment_api::crds().into_iter().map(|wanted| {
-        let api = &api;
-        async move {
-            let name = wanted.name_any();
-            let there = match api.create(&params(), &wanted).await {
-                Err(error) if is_conflict(&error) => api.get(&name).await,
-                answer => return answer.map(drop).map_err(|error| call(format!("define {name}"), error)),
-            };
-            let there = there.map_err(|error| call(format!("read the definition {name}"), error))?;
-            if covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?) {
-                return Ok(());
-            }
-            let patch = serde_json::json!({ "spec": wanted.spec });
-            let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-            let patched = api.patch(&name, &params, &Patch::Merge(patch)).await;
-            patched.map(drop).map_err(|error| call(format!("bring the definition {name} up to date"), error))
+    /// Provider `local` and the Purposes, unless they have been made before.
+    pub(crate) async fn defaults(&self) -> Result<(), LandscapeError> {
+        let maps = Api::<ConfigMap>::namespaced(self.client.clone(), SYSTEM_NAMESPACE);
+        let made = maps.get_opt(MADE).await;
+        if made.map_err(|error| call(format!("read ConfigMap {MADE}"), error))?.is_some() {
+            return Ok(());
         }
-    });
-    try_join_all(installed).await.map(drop)
+        let providers: Vec<ClusterProvider> = parse(PROVIDER, "ClusterProvider")?;
+        let configs: Vec<ProviderConfig> = parse(PROVIDER, "ProviderConfig")?;
+        let purposes: Vec<Purpose> = parse(PURPOSES, "Purpose")?;
+        futures::future::try_join3(self.create_all(&providers), self.create_all(&configs), self.create_all(&purposes))
+            .await?;
+        let mark = ConfigMap {
+            metadata: ObjectMeta { name: Some(MADE.to_owned()), ..ObjectMeta::default() },
+            ..ConfigMap::default()
+        };
+        unless_there(maps.create(&self.params(), &mark).await, || format!("make ConfigMap {MADE}"))
+    }
+
+    fn params(&self) -> PostParams {
+        PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() }
+    }
+
+    async fn namespace(&self, name: &str) -> Result<(), LandscapeError> {
+        let api = Api::<Namespace>::all(self.client.clone());
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        unless_there(api.create(&self.params(), &namespace).await, || format!("make namespace {name}"))
+    }
+
+    /// Installs our definitions, all at the same time, brings those of an older version up to date, and waits
+    /// until they are served.
+    pub(crate) async fn definitions(&self) -> Result<(), LandscapeError> {
+        try_join_all(allotment_api::crds().into_iter().map(|wanted| self.definition(wanted))).await.map(drop)
+    }
+
+    async fn definition(&self, wanted: CustomResourceDefinition) -> Result<(), LandscapeError> {
+        let api = Api::<CustomResourceDefinition>::all(self.client.clone());
+        let name = wanted.name_any();
+        let there = api.get_opt(&name).await;
+        let there = there.map_err(|error| call(format!("read the definition {name}"), error))?;
+        let current = match there {
+            Some(there) if covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?) => there,
+            _ => {
+                let params = PatchParams::apply(self.manager).force();
+                let applied = api.patch(&name, &params, &Patch::Apply(&wanted)).await;
+                applied.map_err(|error| call(format!("apply the definition {name}"), error))?
+            }
+        };
+        if is_established(Some(&current)) {
+            return Ok(());
+        }
+        let established = await_condition(api, &name, is_established);
+        match tokio::time::timeout(ESTABLISHED_LIMIT, established).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => {
+                let source = Box::new(error);
+                Err(LandscapeError::Wait { what: format!("the definition {name}"), source })
+            }
+            Err(error) => Err(LandscapeError::Wait { what: format!("the definition {name}"), source: Box::new(error) }),
+        }
+    }
+
+    async fn create_all<K>(&self, objects: &[K]) -> Result<(), LandscapeError>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let api = Api::<K>::all(self.client.clone());
+        let creations = objects.iter().map(|object| {
+            let api = &api;
+            async move {
+                let what = || format!("make {} {}", K::kind(&()), object.name_any());
+                unless_there(api.create(&self.params(), object).await, what)
+            }
+        });
+        try_join_all(creations).await.map(drop)
+    }
+}
+
+fn is_established(definition: Option<&CustomResourceDefinition>) -> bool {
+    let status = definition.and_then(|definition| definition.status.as_ref());
+    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
 }
 
 /// Whether `there` says all that `wanted` says; the server adds defaults of its own.
@@ -112,21 +165,6 @@ fn parse<K: DeserializeOwned>(text: &str, kind: &'static str) -> Result<Vec<K>, 
     of_kind.map(read).collect()
 }
 
-async fn create_all<K>(client: &Client, objects: &[K]) -> Result<(), LandscapeError>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned,
-{
-    let api = Api::<K>::all(client.clone());
-    let creations = objects.iter().map(|object| {
-        let api = &api;
-        async move {
-            let what = || format!("make {} {}", K::kind(&()), object.name_any());
-            unless_there(api.create(&params(), object).await, what)
-        }
-    });
-    try_join_all(creations).await.map(drop)
-}
-
 fn unless_there<T>(answer: Result<T, kube::Error>, what: impl FnOnce() -> String) -> Result<(), LandscapeError> {
     match answer {
         Err(error) if !is_conflict(&error) => Err(call(what(), error)),
@@ -134,7 +172,7 @@ fn unless_there<T>(answer: Result<T, kube::Error>, what: impl FnOnce() -> String
     }
 }
 
-fn call(what: String, source: kube::Error) -> LandscapeError {
+pub(crate) fn call(what: String, source: kube::Error) -> LandscapeError {
     LandscapeError::Call { what, source }
 }
 

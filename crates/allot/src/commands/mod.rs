@@ -1,6 +1,7 @@
 //! One file per command. A command reads its arguments, does its work and says with which code it ends.
 
 mod access;
+mod controllers;
 mod crds;
 mod credential;
 mod demo;
@@ -22,6 +23,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
     let target = &cli.target;
     match cli.command {
         Command::Up(arguments) => up::run(target, arguments).await,
+        Command::Controllers(arguments) => controllers::run(target, arguments).await,
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Request(arguments) => request::run(target, arguments).await,
         Command::Access(arguments) => access::run(target, arguments).await,

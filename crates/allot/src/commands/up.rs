@@ -22,14 +22,7 @@ const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 /// Serves until it is told to stop.
 pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
     let started = tokio::time::Instant::now();
-    let seconds = arguments.access_token_lifetime.as_secs();
-    if !(SHORTEST_TOKEN_SECS..=LONGEST_TOKEN_SECS).contains(&seconds) {
-        let message = "--access-token-lifetime must lie between 5s and 24h";
-        return Err(Failure::new(Code::Usage, message));
-    }
-    if arguments.provisioning_deadline < SHORTEST_DEADLINE {
-        return Err(Failure::new(Code::Usage, "--provisioning-deadline must be at least 1s"));
-    }
+    check_lifetimes(arguments.access_token_lifetime, arguments.provisioning_deadline)?;
     if let Some(path) = &arguments.pid_file {
         check_place("--pid-file", path)?;
     }
@@ -69,6 +62,18 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
     Ok(())
 }
 
+/// Refuses what could not work.
+pub(super) fn check_lifetimes(token: Duration, provisioning: Duration) -> Result<(), Failure> {
+    if !(SHORTEST_TOKEN_SECS..=LONGEST_TOKEN_SECS).contains(&token.as_secs()) {
+        let message = "--access-token-lifetime must lie between 5s and 24h";
+        return Err(Failure::new(Code::Usage, message));
+    }
+    if provisioning < SHORTEST_DEADLINE {
+        return Err(Failure::new(Code::Usage, "--provisioning-deadline must be at least 1s"));
+    }
+    Ok(())
+}
+
 fn announce(platform: &Platform, took: std::time::Duration) {
     // In full, since the terminal that uses it may stand elsewhere.
     let kubeconfig = std::path::absolute(platform.kubeconfig()).unwrap_or_else(|_| platform.kubeconfig().to_owned());
@@ -93,7 +98,7 @@ fn shell_word(path: &Path) -> String {
     if plain { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-fn remove_own_pid_file(path: &PathBuf) {
+pub(super) fn remove_own_pid_file(path: &PathBuf) {
     let ours = std::fs::read_to_string(path).is_ok_and(|text| text.trim() == std::process::id().to_string());
     if ours {
         // Nobody is helped by an error now; a stale file names a process that is gone.

@@ -1,7 +1,8 @@
 //! The data folder: who may read it, what lies in it beside the store, and what is wrong with it.
 //!
 //! `store/` is the store's. `pki/` holds the platform's certificate authority and service-account key,
-//! `address` what it listens on, `kubeconfig` the admin's access.
+//! `address` what it listens on, `kubeconfig` the admin's access. A folder of `allot controllers` keeps
+//! logical clusters only, and in `platform` of which API server.
 
 use std::fs;
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ const STORE: &str = "store";
 const STORE_FORMAT: &str = "FORMAT";
 const PKI: &str = "pki";
 const ADDRESS: &str = "address";
+const PLATFORM: &str = "platform";
 /// Lifetime of the platform's certificate authority: ten years, as kubeadm has it.
 const CA_LIFETIME_SECS: i64 = 10 * 365 * 24 * 3600;
 
@@ -125,6 +127,50 @@ impl DataFolder {
             let message = format!("{}: it holds no address; write the former HOST:PORT, or remove it", path.display());
             Failure::new(Code::FolderUnusable, message)
         })
+    }
+
+    /// The API server whose logical clusters it keeps: the UID of its namespace `kube-system`. None if the
+    /// platform's own API lies here, or nothing yet.
+    fn platform(&self) -> Result<Option<String>, Failure> {
+        let path = self.root.join(PLATFORM);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text.trim().to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable("read", &path, &error)),
+        }
+    }
+
+    /// Refuses a folder that keeps the clusters of another API server than that one, or a whole platform.
+    pub(crate) fn check_platform(&self, uid: Option<&str>) -> Result<(), Failure> {
+        let root = self.root.display();
+        let message = match (self.platform()?, uid) {
+            (Some(there), Some(uid)) if there != uid => format!(
+                "data folder {root}: it keeps clusters of another API server (its namespace kube-system has UID {there}, not \
+                 {uid}); name another one with --data-dir"
+            ),
+            (None, _) if self.kubeconfig().exists() => {
+                format!("data folder {root}: it is one of `allot up`; name another one with --data-dir")
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::new(Code::FolderForeign, message))
+    }
+
+    /// Refuses a folder that keeps the clusters of another API server.
+    pub(crate) fn check_own(&self) -> Result<(), Failure> {
+        let Some(_) = self.platform()? else { return Ok(()) };
+        let root = self.root.display();
+        let message = format!("data folder {root}: it is one of `allot controllers`; name another one with --data-dir");
+        Err(Failure::new(Code::FolderForeign, message))
+    }
+
+    /// Remembers whose clusters it keeps.
+    pub(crate) fn set_platform(&self, uid: &str) -> Result<(), Failure> {
+        if self.platform()?.is_some() {
+            return Ok(());
+        }
+        let path = self.root.join(PLATFORM);
+        write_private(&path, format!("{uid}\n").as_bytes()).map_err(|error| unusable("write", &path, &error))
     }
 
     /// Remembers the address.

@@ -1,11 +1,13 @@
 //! A landscape on a data folder, served over TLS. Wiring only; what runs in it is put together by
 //! `allotment-landscape`.
 
+mod beside;
 mod files;
 mod listen;
 mod outputs;
 mod seams;
 mod service;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,7 @@ use allotment_store::{Embedded, OpenError};
 use anyhow::Context as _;
 
 use crate::exit::{Code, Failure};
+pub(crate) use beside::{Replica, ReplicaOptions, Role};
 use files::Identity;
 pub(crate) use files::{DataFolder, write_private};
 pub(crate) use outputs::check_place;
@@ -67,6 +70,7 @@ impl Platform {
             outputs::check_kubeconfig(path)?;
         }
         let folder = DataFolder::inspect(&options.data_dir)?;
+        folder.check_own()?;
         let seams = seams();
         // Before the store is opened, which may write: what cannot be used stays as it is.
         let known = folder.identity()?;
@@ -76,7 +80,7 @@ impl Platform {
         let now = seams.now().as_second();
         let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now), Ok)?;
         let url = format!("https://{address}");
-        let serving = serving_certificate(&identity, address, now)?;
+        let serving = serving_certificate(&identity, address, &[], now)?;
         let admin = admin_certificate(&identity, now)?;
         let root_ca_pem: Arc<str> = identity.authority.certificate().to_pem().into();
 
@@ -142,15 +146,21 @@ impl Platform {
     }
 }
 
-fn serving_certificate(identity: &Identity, address: SocketAddr, now: i64) -> anyhow::Result<CertificatePair> {
+fn serving_certificate(
+    identity: &Identity,
+    address: SocketAddr,
+    further: &[SubjectName],
+    now: i64,
+) -> anyhow::Result<CertificatePair> {
     let mut names: Vec<SubjectName> = ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default"]
         .into_iter()
         .chain(["kubernetes.default.svc", "kubernetes.default.svc.cluster.local"])
         .map(SubjectName::from)
         .collect();
-    let own = SubjectName::Ip(address.ip());
-    if !names.contains(&own) {
-        names.push(own);
+    for own in further.iter().cloned().chain([SubjectName::Ip(address.ip())]) {
+        if !names.contains(&own) {
+            names.push(own);
+        }
     }
     let leaf = Leaf {
         common_name: "allotment".to_owned(),

@@ -1,4 +1,8 @@
-//! A running `allot up` in a folder of its own, and what tests wait with.
+//! A running platform in a folder of its own, and what tests wait with.
+//!
+//! The cases run on two backends, which the environment chooses: `allot up`, and with `ALLOTMENT_BESIDE` set
+//! `allot controllers` beside Kubernetes' own API server, whose programs lie in the folder `ALLOTMENT_KUBERNETES`
+//! (`cargo xtask assets` builds them). There it has the rights of `deploy/controllers/rbac.yaml` and no others.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -6,21 +10,38 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::PostParams;
+use allotment_machinery::yaml;
+use allotment_testkit::kubernetes::{Kubernetes, Options};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
 /// How long anything may take before a test gives up.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// How long the Lease of a replica holds: short, since a test that kills one waits for its end.
+pub(crate) const LEASE: &str = "3s";
+/// What a replica says once it acts, and while it does not.
+pub(crate) const ACTS: &str = "acting; Ctrl-C stops it";
+pub(crate) const STANDS_BY: &str = "standing by";
+/// The rights that the documents say are enough.
+const RBAC: &str = include_str!("../../../../deploy/controllers/rbac.yaml");
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A folder that goes with the test.
-pub(crate) struct Folder(pub(crate) PathBuf);
+/// Whether the cases run beside Kubernetes' own API server.
+pub(crate) fn is_beside() -> bool {
+    std::env::var_os("ALLOTMENT_BESIDE").is_some()
+}
+
+/// A folder that goes with the test, and Kubernetes' own API server where that is asked for.
+pub(crate) struct Folder(pub(crate) PathBuf, OnceCell<Kubernetes>);
 
 impl Folder {
     pub(crate) fn new() -> Self {
@@ -30,7 +51,7 @@ impl Folder {
             COUNT.fetch_add(1, Ordering::Relaxed)
         ));
         std::fs::create_dir_all(&path).expect("a folder for the test");
-        Folder(path)
+        Folder(path, OnceCell::new())
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -40,10 +61,64 @@ impl Folder {
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.0.join("kubeconfig")
     }
+
+    /// The kubeconfig of the identity that `allot controllers` has.
+    pub(crate) fn own_kubeconfig(&self) -> PathBuf {
+        self.0.join("controllers.kubeconfig")
+    }
+
+    /// Starts Kubernetes' own API server, once, with an administrator's kubeconfig and our own.
+    pub(crate) async fn kubernetes(&self) -> &Kubernetes {
+        let start = || async {
+            let programs = std::env::var_os("ALLOTMENT_KUBERNETES").map(PathBuf::from);
+            let options = Options {
+                programs: programs.expect("ALLOTMENT_KUBERNETES names the folder with kube-apiserver and etcd"),
+                dir: self.0.join("kubernetes"),
+                controllers: true,
+                quotas: false,
+                durable: false,
+            };
+            let kubernetes = Kubernetes::start(&options).await.expect("Kubernetes starts");
+            std::fs::copy(kubernetes.kubeconfig(), self.kubeconfig()).expect("a kubeconfig");
+            self.allow().await;
+            kubernetes
+        };
+        self.1.get_or_init(start).await
+    }
+
+    /// Gives `allot controllers` an identity and the rights that the documents name.
+    async fn allow(&self) {
+        let text = std::fs::read_to_string(self.kubeconfig()).expect("the kubeconfig is there");
+        let admin = client_of(&text).await;
+        for document in yaml::parse_stream(RBAC).expect("YAML") {
+            let object: DynamicObject = serde_json::from_slice(&document.value.to_vec()).expect("an object");
+            let types = object.types.clone().expect("a kind");
+            let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
+            let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &types.kind));
+            let api: Api<DynamicObject> = match object.namespace() {
+                Some(namespace) => Api::namespaced_with(admin.clone(), &namespace, &kind),
+                None => Api::all_with(admin.clone(), &kind),
+            };
+            let params = PatchParams::apply("test");
+            api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await.expect("it is accepted");
+        }
+        let accounts = Api::<ServiceAccount>::namespaced(admin, "allot-system");
+        let spec = Some(TokenRequestSpec { expiration_seconds: Some(7200), ..TokenRequestSpec::default() });
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let answer = accounts.create_token_request("allot-controllers", &PostParams::default(), &request).await;
+        let token = answer.expect("a token").status.and_then(|status| status.token).expect("a token");
+        let mut own = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
+        for user in &mut own.auth_infos {
+            user.auth_info = Some(kube::config::AuthInfo { token: Some(token.clone().into()), ..Default::default() });
+        }
+        std::fs::write(self.own_kubeconfig(), serde_json::to_string(&own).expect("JSON")).expect("a kubeconfig");
+    }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        // Before its data goes.
+        drop(self.1.take());
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -67,6 +142,9 @@ pub(crate) fn run(folder: &Folder, arguments: &[&str]) -> Output {
 pub(crate) struct Up {
     child: std::process::Child,
     pid_file: PathBuf,
+    log: PathBuf,
+    /// How long the log was before it.
+    before: usize,
 }
 
 impl Up {
@@ -75,34 +153,76 @@ impl Up {
     }
 
     pub(crate) async fn start_with(folder: &Folder, flags: &[&str]) -> Up {
-        let pid_file = folder.0.join("pid");
+        if is_beside() {
+            let up = Up::replica(folder, "log", flags).await;
+            // One that was killed before holds its Lease for a while.
+            up.until_says(ACTS).await;
+            return up;
+        }
+        let mut command = allot(folder);
+        command.arg("up").arg("--kubeconfig").arg(folder.kubeconfig()).args(flags);
+        Up::launch(folder, command, "log").await
+    }
+
+    /// A replica of `allot controllers`, which acts or stands by; replicas of one folder share their data.
+    pub(crate) async fn replica(folder: &Folder, log: &str, flags: &[&str]) -> Up {
+        folder.kubernetes().await;
+        let mut command = allot(folder);
+        command.arg("controllers").arg("--kubeconfig").arg(folder.own_kubeconfig()).args(flags);
+        if !flags.contains(&"--lease-duration") {
+            command.args(["--lease-duration", LEASE]);
+        }
+        Up::launch(folder, command, log).await
+    }
+
+    async fn launch(folder: &Folder, mut command: Command, log: &str) -> Up {
+        let pid_file = folder.0.join(format!("{log}.pid"));
         let _ = std::fs::remove_file(&pid_file);
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.0.join("log")).expect("a log");
-        let child = allot(folder)
-            .args(["up", "--listen", "127.0.0.1:0"])
+        let log = folder.0.join(log);
+        let before = std::fs::read(&log).map_or(0, |text| text.len());
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log");
+        let child = command
+            .args(["--listen", "127.0.0.1:0"])
             .arg("--data-dir")
             .arg(folder.data())
-            .arg("--kubeconfig")
-            .arg(folder.kubeconfig())
             .arg("--pid-file")
             .arg(&pid_file)
-            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log)
+            .stderr(file)
             .spawn()
-            .expect("allot up starts");
-        let mut up = Up { child, pid_file };
+            .expect("allot starts");
+        let mut up = Up { child, pid_file, log, before };
         let begin = tokio::time::Instant::now();
         while !up.pid_file.exists() {
-            let log = || std::fs::read_to_string(folder.0.join("log")).unwrap_or_default();
             if let Some(status) = up.child.try_wait().expect("a child can be asked") {
-                panic!("allot up ended with {status}: {}", log());
+                panic!("allot ended with {status}: {}", up.log());
             }
-            assert!(begin.elapsed() < LIMIT, "allot up is not ready: {}", log());
+            assert!(begin.elapsed() < LIMIT, "allot is not ready: {}", up.log());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         up
+    }
+
+    /// What it has said.
+    pub(crate) fn log(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&text[self.before.min(text.len())..]).into_owned()
+    }
+
+    /// Waits until it has said that.
+    pub(crate) async fn until_says(&self, text: &str) {
+        let begin = tokio::time::Instant::now();
+        while !self.log().contains(text) {
+            assert!(begin.elapsed() < LIMIT, "it does not say {text:?}: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Sends a signal, by its name without `SIG`.
+    pub(crate) fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs").success());
     }
 
     /// `kill -9`.
@@ -113,14 +233,13 @@ impl Up {
 
     /// Ctrl-C; gives the exit status.
     pub(crate) async fn interrupt(mut self) -> std::process::ExitStatus {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+        self.signal("INT");
         let begin = tokio::time::Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("a child can be asked") {
                 return status;
             }
-            assert!(begin.elapsed() < LIMIT, "allot up does not stop");
+            assert!(begin.elapsed() < LIMIT, "it does not stop");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

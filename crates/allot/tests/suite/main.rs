@@ -1,6 +1,11 @@
-//! The command as users run it: `allot up` as a process, clients over TLS.
+//! The command as users run it, as a process, with clients over TLS: `allot up`, and with `ALLOTMENT_BESIDE` set the
+//! same cases on `allot controllers` beside Kubernetes' own API server (see `harness`).
+//!
+//! `folder` and `kube_rs` are about `allot up` alone, `beside` about `allot controllers` alone.
 
 mod access;
+mod admission;
+mod beside;
 mod credentials;
 mod deletion;
 mod folder;

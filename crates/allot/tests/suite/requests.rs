@@ -80,10 +80,11 @@ async fn a_cluster_that_nobody_uses_goes_after_its_grace_with_its_keys() {
     let granted = until(&requests, "r", is_ready).await;
     let cluster = granted.status.and_then(|status| status.cluster_ref).expect("a cluster").name;
     let planes = Api::<Secret>::namespaced(admin.clone(), "allot-planes");
-    assert_eq!(planes.list(&ListParams::default()).await.expect("an admin may list").items.len(), 1);
+    let records = ListParams::default().labels("cluster.openmcp.cloud/cluster-uid");
+    assert_eq!(planes.list(&records).await.expect("an admin may list").items.len(), 1);
     requests.delete("r", &DeleteParams::default()).await.expect("it can be deleted");
     until_gone(&Api::<Cluster>::namespaced(admin.clone(), "n"), &cluster).await;
-    assert_eq!(planes.list(&ListParams::default()).await.expect("an admin may list").items.len(), 0);
+    assert_eq!(planes.list(&records).await.expect("an admin may list").items.len(), 0);
 }
 
 #[tokio::test]

@@ -1,0 +1,90 @@
+//! `allot controllers`: controllers and admission beside an API server of somebody else's, until Ctrl-C.
+
+use std::time::Duration;
+
+use allotment_controllers::Settings;
+use allotment_landscape::webhook::WebhookAddress;
+use anyhow::{Context as _, anyhow};
+use tokio_util::sync::CancellationToken;
+
+use super::up::{check_lifetimes, remove_own_pid_file, stop_signal};
+use crate::cli::{Controllers, Target};
+use crate::client;
+use crate::exit::{Code, Failure, Outcome};
+use crate::output::note;
+use crate::platform::{Replica, ReplicaOptions, Role, check_place, write_private};
+
+/// A shorter Lease would be lost by every hiccup of the API server.
+const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+/// With a longer one nobody would act for minutes after a process died.
+const LONGEST_LEASE: Duration = Duration::from_secs(600);
+
+/// Runs one replica until it is told to stop.
+pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
+    check_lifetimes(arguments.access_token_lifetime, arguments.provisioning_deadline)?;
+    if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&arguments.lease_duration) {
+        return Err(Failure::new(Code::Usage, "--lease-duration must lie between 3s and 10m"));
+    }
+    if let Some(path) = &arguments.pid_file {
+        check_place("--pid-file", path)?;
+    }
+    let (service, url) = (arguments.webhook_service, arguments.webhook_url);
+    let service = service.map(|service| WebhookAddress::Service {
+        namespace: service.namespace,
+        name: service.name,
+        port: service.port,
+    });
+    let options = ReplicaOptions {
+        client: client::of_server(target).await?,
+        data_dir: arguments.data_dir,
+        listen: arguments.listen,
+        url: arguments.url,
+        webhook_listen: arguments.webhook_listen,
+        webhook_address: service.or(url.map(WebhookAddress::Url)),
+        lease_duration: arguments.lease_duration,
+        settings: Settings {
+            access_token_lifetime: arguments.access_token_lifetime,
+            provisioning_deadline: arguments.provisioning_deadline,
+        },
+    };
+    let mut stopped = std::pin::pin!(stop_signal()?);
+    let replica = tokio::select! {
+        biased;
+        replica = Replica::start(options) => replica?,
+        () = &mut stopped => return Err(Failure::new(Code::Interrupted, "stopped before it was ready")),
+    };
+    let stop = CancellationToken::new();
+    let pid_file = arguments.pid_file;
+    let mut unwritten = None;
+    let tell = |role: Role| {
+        note(match role {
+            Role::Leads => "acting; Ctrl-C stops it",
+            Role::StandsBy => "standing by: another replica acts; Ctrl-C stops it",
+        });
+        if let Some(path) = &pid_file
+            && let Err(error) = write_private(path, format!("{}\n", std::process::id()).as_bytes())
+        {
+            unwritten = Some(anyhow!("cannot write --pid-file {}: {error}", path.display()));
+            stop.cancel();
+        }
+    };
+    let ended = {
+        let mut running = std::pin::pin!(replica.run(stop.clone(), tell));
+        tokio::select! {
+            biased;
+            ended = &mut running => ended,
+            () = &mut stopped => {
+                note("stopping");
+                stop.cancel();
+                running.await
+            }
+        }
+    };
+    if let Some(path) = &pid_file {
+        remove_own_pid_file(path);
+    }
+    match unwritten {
+        Some(error) => Err(error).context("stopped").map_err(Failure::from),
+        None => ended,
+    }
+}

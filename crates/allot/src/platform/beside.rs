@@ -1,0 +1,283 @@
+//! The platform beside an API server of somebody else's: one replica, from its start to its end.
+//!
+//! # Flow
+//! Webhooks are served all the time. What acts, and the store and the listener of logical clusters with it,
+//! lives for a term: from the moment at which the Lease is ours to the one at which it is lost or given back.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_apiserver::tls::{ServingCertificates, server_config};
+use allotment_controllers::Settings;
+use allotment_controllers::frame::{Candidate, Pace, Tasks, Term};
+use allotment_landscape::webhook::WebhookAddress;
+use allotment_landscape::{Beside, BesideConfig, Planes, PlanesConfig};
+use allotment_pki::{RandomKeys, SubjectName};
+use allotment_store::Embedded;
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{DataFolder, listen, seams, service, serving_certificate, webhooks};
+use crate::exit::{Code, Failure};
+
+/// How long a replica waits for the Lease before it says that it stands by.
+const STANDS_BY_AFTER: Duration = Duration::from_secs(1);
+/// How long to wait for a folder or an address that the process before still holds.
+const CLAIM_RETRY: Duration = Duration::from_millis(200);
+
+/// What a replica is started with.
+pub(crate) struct ReplicaOptions {
+    /// A client of the API server.
+    pub(crate) client: Client,
+    /// Where logical clusters are kept.
+    pub(crate) data_dir: PathBuf,
+    /// Where they are served; unset: where they were last, else the default.
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where clients reach them, if not there: `https://HOST[:PORT]`.
+    pub(crate) url: Option<String>,
+    /// Where webhooks are served.
+    pub(crate) webhook_listen: SocketAddr,
+    /// Where the API server finds them, if not there.
+    pub(crate) webhook_address: Option<WebhookAddress>,
+    /// How long the Lease holds.
+    pub(crate) lease_duration: Duration,
+    /// What controllers are told.
+    pub(crate) settings: Settings,
+}
+
+/// What a replica does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It acts.
+    Leads,
+    /// It answers reviews, and acts once nobody else does.
+    StandsBy,
+}
+
+/// One replica.
+pub(crate) struct Replica {
+    beside: Arc<Beside>,
+    candidate: Candidate,
+    folder: PathBuf,
+    /// UID of the namespace `kube-system`: which API server's clusters a folder keeps.
+    platform: String,
+    listen: Option<SocketAddr>,
+    url: Option<String>,
+    webhooks_served: CancellationToken,
+    tasks: Tasks,
+}
+
+/// Why a term is over.
+enum End {
+    Lost(String),
+    Stopped,
+    Failed(Failure),
+}
+
+impl Replica {
+    /// Begins to serve webhooks.
+    pub(crate) async fn start(options: ReplicaOptions) -> Result<Self, Failure> {
+        // Before anything is asked of the server, so that a mistake costs nothing.
+        DataFolder::inspect(&options.data_dir)?.check_platform(None)?;
+        let listener = TcpListener::bind(options.webhook_listen).await;
+        let listener = listener.map_err(|error| {
+            let code = if error.kind() == std::io::ErrorKind::AddrInUse { Code::AddressInUse } else { Code::Failed };
+            let message = format!("--webhook-listen: cannot listen on {}: {error}", options.webhook_listen);
+            Failure::new(code, message)
+        })?;
+        let address = listener.local_addr().context("cannot tell the webhooks' address")?;
+        let found_at = options.webhook_address.unwrap_or_else(|| WebhookAddress::Url(format!("https://{address}")));
+        let seams = seams();
+        let names = [found_at.server_name().as_str().into(), SubjectName::Ip(address.ip())];
+        let config = BesideConfig {
+            client: options.client.clone(),
+            seams: seams.clone(),
+            keys: Arc::new(RandomKeys),
+            address: found_at,
+            settings: options.settings,
+        };
+        let beside = Arc::new(Beside::connect(config).await.map_err(anyhow::Error::from)?);
+        beside.namespaces().await.map_err(anyhow::Error::from)?;
+        let system = Api::<Namespace>::all(options.client).get("kube-system").await;
+        let platform = system.context("cannot read namespace kube-system, by which API servers are told apart")?;
+        let identity = format!("{}_{}", std::env::var("HOSTNAME").unwrap_or_default(), seams.entropy.uid());
+        let candidate = beside.candidate(identity, Pace::new(options.lease_duration));
+        let (tasks, webhooks_served) = (Tasks::default(), CancellationToken::new());
+        tasks.spawn(webhooks::run(tasks.clone(), beside.clone(), listener, names.to_vec(), webhooks_served.clone()));
+        Ok(Replica {
+            beside,
+            candidate,
+            folder: options.data_dir,
+            platform: platform.metadata.uid.unwrap_or_default(),
+            listen: options.listen,
+            url: options.url,
+            webhooks_served,
+            tasks,
+        })
+    }
+
+    /// Stands by and leads by turns until `stop` is cancelled; tells what it does once it does it.
+    pub(crate) async fn run(self, stop: CancellationToken, mut tell: impl FnMut(Role)) -> Result<(), Failure> {
+        let ended = loop {
+            let Some(mut term) = self.stand_by(&stop, &mut tell).await else { break Ok(()) };
+            info!("the Lease is held: leading");
+            let tasks = Tasks::default();
+            let end = self.lead(&mut term, &tasks, &stop, &mut tell).await;
+            match end {
+                End::Lost(why) => warn!(%why, "the Lease is lost: nothing is done any more"),
+                End::Stopped => {
+                    term.release().await;
+                    break Ok(());
+                }
+                End::Failed(failure) => {
+                    term.release().await;
+                    break Err(failure);
+                }
+            }
+        };
+        self.tasks.stop().await;
+        ended
+    }
+
+    /// Waits for the Lease; nothing if it is told to stop before.
+    async fn stand_by(&self, stop: &CancellationToken, tell: &mut impl FnMut(Role)) -> Option<Term> {
+        let tasks = Tasks::default();
+        let term = {
+            let mut acquired = std::pin::pin!(self.candidate.acquire());
+            let at_once = tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                term = &mut acquired => Some(term),
+                () = tokio::time::sleep(STANDS_BY_AFTER) => None,
+            };
+            match at_once {
+                Some(term) => Some(term),
+                None => {
+                    let stands_by = async {
+                        self.beside.stand_by(&tasks).await;
+                        self.webhooks_served.cancelled().await;
+                        tell(Role::StandsBy);
+                        std::future::pending::<()>().await;
+                    };
+                    tokio::select! {
+                        biased;
+                        () = stop.cancelled() => None,
+                        term = &mut acquired => Some(term),
+                        () = stands_by => None,
+                    }
+                }
+            }
+        };
+        tasks.stop().await;
+        term
+    }
+
+    /// Leads until the term is over, and leaves nothing running.
+    async fn lead(&self, term: &mut Term, tasks: &Tasks, stop: &CancellationToken, tell: &mut impl FnMut(Role)) -> End {
+        let client = self.beside.guarded(term);
+        let mut served = None;
+        let end = {
+            let leads = async {
+                let begun = self.begin(&client, tasks, &mut served).await;
+                if let Err(failure) = begun {
+                    return failure;
+                }
+                tell(Role::Leads);
+                self.beside.keep_webhooks(&client).await;
+                Failure::new(Code::Failed, "the webhooks are looked after no longer")
+            };
+            tokio::select! {
+                biased;
+                why = term.keep() => End::Lost(why),
+                () = stop.cancelled() => End::Stopped,
+                failure = leads => End::Failed(failure),
+            }
+        };
+        match served {
+            // Both at once: the listener waits for running requests, and watches end with the server.
+            Some(Served { planes, store }) => {
+                tokio::join!(tasks.stop(), planes.server().stop());
+                store.close().await;
+            }
+            None => tasks.stop().await,
+        }
+        end
+    }
+
+    /// Installs what is missing, serves logical clusters, runs the controllers; returns when all is ready.
+    async fn begin(&self, client: &Client, tasks: &Tasks, served: &mut Option<Served>) -> Result<(), Failure> {
+        let install = async {
+            self.beside.install_webhooks(client).await.map_err(anyhow::Error::from)?;
+            self.webhooks_served.cancelled().await;
+            self.beside.install(client).await.map_err(anyhow::Error::from)?;
+            Ok::<(), Failure>(())
+        };
+        let ((), claimed) = futures::future::try_join(install, self.claim()).await?;
+        let Claimed { folder, listener, store } = claimed;
+        let address = listener.local_addr().context("cannot tell the address")?;
+        let url = self.url.clone().unwrap_or_else(|| format!("https://{address}"));
+        let seams = seams();
+        let now = seams.now().as_second();
+        let known = folder.identity()?;
+        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now), Ok)?;
+        let name = WebhookAddress::Url(url.clone()).server_name();
+        let serving = serving_certificate(&identity, address, &[name.as_str().into()], now)?;
+        let config = PlanesConfig {
+            store: Arc::new(store.clone()),
+            seams,
+            keys: Arc::new(RandomKeys),
+            root_ca_pem: identity.authority.certificate().to_pem().into(),
+            created: identity.created()?,
+            url,
+            home: identity.authority.certificate().fingerprint(),
+        };
+        let planes = Planes::serve(config, None, Vec::new());
+        let Served { planes, .. } = served.insert(Served { planes, store });
+        let certificates = Arc::new(ServingCertificates::new(&serving)?);
+        service::serve(tasks, listener, server_config(certificates)?, planes.server());
+        self.beside.lead(tasks, client, planes).synced().await;
+        Ok(())
+    }
+
+    /// Takes folder and address, which a process before may still hold for a moment.
+    async fn claim(&self) -> Result<Claimed, Failure> {
+        let mut told = false;
+        loop {
+            let folder = DataFolder::inspect(&self.folder)?;
+            folder.check_platform(Some(&self.platform))?;
+            match listen::claim(&folder, self.listen).await {
+                Ok((listener, store)) => {
+                    folder.set_platform(&self.platform)?;
+                    folder.set_address(listener.local_addr().context("cannot tell the address")?)?;
+                    return Ok(Claimed { folder, listener, store });
+                }
+                Err(failure) if matches!(failure.code, Code::FolderInUse | Code::AddressInUse) => {
+                    if !std::mem::replace(&mut told, true) {
+                        warn!(error = %format!("{:#}", failure.error), "waiting for another process to let go");
+                    }
+                    tokio::time::sleep(CLAIM_RETRY).await;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+/// What a term needs to itself.
+struct Claimed {
+    folder: DataFolder,
+    listener: TcpListener,
+    store: Embedded,
+}
+
+/// What has to be ended with a term.
+struct Served {
+    planes: Planes,
+    store: Embedded,
+}

@@ -1,0 +1,261 @@
+//! The platform beside an API server that is somebody else's: what is installed there, who decides, and what
+//! every replica can answer.
+//!
+//! # Flow
+//! Every replica has the namespaces made, answers reviews, and knows what decisions would be ([`Beside::stand_by`]).
+//! The one that holds the Lease installs the rest ([`Beside::install`]): webhooks first, so that nothing of our kinds is ever
+//! stored without having been looked at, then definitions, then what a landscape begins with; and runs the
+//! controllers ([`Beside::lead`]).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_api::names::SYSTEM_NAMESPACE;
+use allotment_api::requests::AccessRequest;
+use allotment_controllers::frame::{Candidate, Pace, Seams, Tasks, Term};
+use allotment_controllers::{Controllers, Settings, observe, start};
+use allotment_pki::KeySource;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::admission::OurKinds;
+use crate::landscape::LandscapeError;
+use crate::manifests::{Setup, call};
+use crate::planes::Planes;
+use crate::webhook::{Authorities, Authority, Configurations, Webhook, WebhookAddress};
+
+/// The Lease, in namespace `allot-system`.
+pub const LEASE: &str = "allot-controllers";
+const MANAGER: &str = "allot-controllers";
+/// How often what was installed for webhooks is looked after: what somebody changed is right again after this.
+const LOOK_AFTER_EVERY: Duration = Duration::from_secs(60);
+/// The first and the longest wait before something is tried again that the server did not do.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+/// What stands beside an API server.
+pub struct BesideConfig {
+    /// A client of it.
+    pub client: Client,
+    /// Time, names and UIDs.
+    pub seams: Seams,
+    /// Where new keys come from.
+    pub keys: Arc<dyn KeySource>,
+    /// Where it finds the webhooks.
+    pub address: WebhookAddress,
+    /// What controllers are told.
+    pub settings: Settings,
+}
+
+impl fmt::Debug for BesideConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BesideConfig").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// The platform beside an API server.
+pub struct Beside {
+    client: Client,
+    seams: Seams,
+    keys: Arc<dyn KeySource>,
+    address: WebhookAddress,
+    settings: Settings,
+    /// The user name by which the server knows us.
+    user: String,
+    kinds: Arc<OurKinds>,
+}
+
+impl fmt::Debug for Beside {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Beside").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Beside {
+    /// Asks the server who we are there.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub async fn connect(config: BesideConfig) -> Result<Self, LandscapeError> {
+        let BesideConfig { client, seams, keys, address, settings } = config;
+        let reviews = Api::<SelfSubjectReview>::all(client.clone());
+        let answer = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+        let answer = answer.map_err(|error| call("ask the API server who we are".to_owned(), error))?;
+        let user = answer.status.and_then(|status| status.user_info?.username).unwrap_or_default();
+        let kinds = Arc::new(OurKinds::new(&user));
+        Ok(Beside { client, seams, keys, address, settings, user, kinds })
+    }
+
+    /// The user name by which the server knows us.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// What answers reviews.
+    pub fn webhook(&self) -> Webhook {
+        Webhook::new(self.kinds.clone())
+    }
+
+    /// Makes the platform's namespaces, however long the server takes; without them there is no Lease.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn namespaces(&self) -> Result<(), LandscapeError> {
+        let setup = Setup::new(self.client.clone(), MANAGER);
+        patiently(|| setup.namespaces()).await
+    }
+
+    /// A candidate for the Lease that decides who acts.
+    pub fn candidate(&self, identity: String, pace: Pace) -> Candidate {
+        Candidate::new(self.client.clone(), SYSTEM_NAMESPACE, LEASE, identity, self.seams.clone(), pace)
+    }
+
+    /// The authority of the webhooks' certificates, if somebody has made it yet.
+    ///
+    /// # Errors
+    /// The server does not answer, or refuses.
+    pub async fn authority(&self) -> Result<Option<Authority>, LandscapeError> {
+        self.authorities(self.client.clone()).read().await
+    }
+
+    /// Follows everything in `tasks`, so that reviews tell what would be decided; acts on nothing.
+    pub async fn stand_by(&self, tasks: &Tasks) {
+        let controllers = Arc::new(observe(tasks, &self.client, &self.settings));
+        controllers.synced().await;
+        self.kinds.set_controllers(controllers);
+    }
+
+    /// A client that writes as long as the term holds.
+    pub fn guarded(&self, term: &Term) -> Client {
+        term.guard(self.client.clone())
+    }
+
+    /// Has the webhooks' authority and configurations in order; for who holds the Lease, by its guarded client.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn install_webhooks(&self, client: &Client) -> Result<(), LandscapeError> {
+        patiently(|| self.look_after(client)).await
+    }
+
+    /// Installs everything else, and returns when writes of our kinds are reviewed; for who holds the Lease, by its
+    /// guarded client.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub async fn install(&self, client: &Client) -> Result<(), LandscapeError> {
+        let setup = Setup::new(client.clone(), MANAGER);
+        patiently(|| setup.definitions()).await?;
+        patiently(|| self.reviewed(client)).await?;
+        patiently(|| setup.defaults()).await
+    }
+
+    /// Runs the controllers in `tasks`, with `planes` for their clusters; for who holds the Lease, by its guarded
+    /// client.
+    pub fn lead(&self, tasks: &Tasks, client: &Client, planes: &Planes) -> Arc<Controllers> {
+        let directory = planes.providers(client.clone());
+        let controllers = Arc::new(start(tasks, client, directory, &self.seams, &self.settings));
+        planes.set_controllers(&controllers);
+        let (kinds, known) = (self.kinds.clone(), controllers.clone());
+        tasks.spawn(async move {
+            // Until then those of before know more.
+            known.synced().await;
+            kinds.set_controllers(known);
+        });
+        controllers
+    }
+
+    /// Looks after the webhooks until the task is dropped.
+    pub async fn keep_webhooks(&self, client: &Client) {
+        loop {
+            sleep(LOOK_AFTER_EVERY).await;
+            if let Err(error) = self.look_after(client).await {
+                warn!(error = %chain(&error), "the webhooks cannot be looked after, trying again");
+            }
+        }
+    }
+
+    async fn look_after(&self, client: &Client) -> Result<(), LandscapeError> {
+        let bundle = self.authorities(client.clone()).ensure().await?;
+        let (address, user) = (&self.address, self.user.as_str());
+        Configurations { client, manager: MANAGER, address, user, bundle: &bundle }.apply().await
+    }
+
+    fn authorities(&self, client: Client) -> Authorities {
+        Authorities::new(client, self.keys.clone(), self.seams.clone(), MANAGER)
+    }
+
+    /// Asks, as a dry run, for something that is stamped first and then refused for its fields: any other answer
+    /// says that the server does not ask yet, or not here.
+    async fn reviewed(&self, client: &Client) -> Result<(), LandscapeError> {
+        let rule = serde_json::json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]});
+        let probe = serde_json::json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest",
+            "metadata": {"name": "probe"}, "spec": {"permissions": [{"rules": [rule]}]}});
+        let kind = "AccessRequest";
+        let probe: AccessRequest = serde_json::from_value(probe)
+            .map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })?;
+        let params = PostParams { dry_run: true, field_manager: Some(MANAGER.to_owned()) };
+        let waits = |why: String| LandscapeError::Wait { what: "admission by webhook".to_owned(), source: why.into() };
+        match Api::<AccessRequest>::namespaced(client.clone(), SYSTEM_NAMESPACE).create(&params, &probe).await {
+            Err(kube::Error::Api(status)) if status.code == 422 => Ok(()),
+            // It was not stamped.
+            Err(kube::Error::Api(status)) if status.code == 403 => Err(waits(status.message.clone())),
+            Err(error) => Err(call("have a write reviewed".to_owned(), error)),
+            Ok(_) => Err(waits("the API server does not ask for reviews yet".to_owned())),
+        }
+    }
+}
+
+/// Does something until the server does it. What it will never do is an error.
+async fn patiently<F>(mut what: impl FnMut() -> F) -> Result<(), LandscapeError>
+where
+    F: Future<Output = Result<(), LandscapeError>>,
+{
+    let mut wait = FIRST_RETRY;
+    loop {
+        let error = match what().await {
+            Ok(()) => return Ok(()),
+            Err(error) if is_passing(&error) => error,
+            Err(error) => return Err(error),
+        };
+        if wait < Duration::from_secs(1) {
+            info!(error = %chain(&error), "waiting for the API server");
+        } else {
+            warn!(error = %chain(&error), "waiting for the API server");
+        }
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_RETRY);
+    }
+}
+
+/// Whether trying again may help: a kind is not served yet, a webhook not reached yet, a server not there.
+fn is_passing(error: &LandscapeError) -> bool {
+    match error {
+        LandscapeError::Call { source: kube::Error::Api(status), .. } => {
+            matches!(status.code, 404 | 409 | 429) || status.code >= 500
+        }
+        LandscapeError::Call { .. } | LandscapeError::Wait { .. } => true,
+        LandscapeError::Serve(_) | LandscapeError::Keys(_) | LandscapeError::Manifest { .. } => false,
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = match cause.downcast_ref::<kube::Error>() {
+            Some(kube::Error::Api(status)) => format!("{} ({})", status.message, status.code),
+            _ => cause.to_string(),
+        };
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = if matches!(cause.downcast_ref(), Some(kube::Error::Api(_))) { None } else { cause.source() };
+    }
+    text
+}
