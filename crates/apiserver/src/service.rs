@@ -248,8 +248,8 @@ async fn identify(
     {
         visit.known();
     }
-    let user = auth::impersonate(server, tenant, known, parts).await?;
-    let attributes = Attributes { user: &user, request: info };
+    let user = auth::impersonate(server, tenant, known, parts, info).await?;
+    let attributes = Attributes { user: &user, request: info, verb: info.verb };
     match auth::authorize(server, tenant, &attributes).await {
         Decision::Allow { .. } => Ok(user),
         Decision::NoOpinion { reason } => Err(auth::forbidden(&attributes, &reason)),

@@ -154,10 +154,10 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
-        why: "a write that changes nothing of a Job but how it is stored is none",
+        why: "a write that changes nothing of a Job or a claim but how it is stored is none",
         is_it: |case| {
             case.statuses() == (200, 200)
-                && case.step.path.contains("/jobs/")
+                && ["/jobs/", "/persistentvolumeclaims/"].iter().any(|kind| case.step.path.contains(kind))
                 && case.step.method != "GET"
                 && case.differences.iter().all(|difference| difference.path == VERSION)
         },
@@ -169,6 +169,55 @@ const ROWS: &[Row] = &[
                 && case.step.path.contains("/pods/")
                 && case.their_message().contains("pod updates may not change fields other than")
                 && case.differences.iter().all(|difference| difference.path.ends_with("message"))
+        },
+    },
+    Row {
+        why: "the difference of a claim's or a volume's specs is not shown",
+        is_it: |case| {
+            case.statuses() == (422, 422)
+                && case.step.path.contains("/persistentvolume")
+                && case.their_message().contains(" is immutable after creation")
+                && case.differences.iter().all(|difference| {
+                    difference.path.ends_with("message")
+                        && difference.theirs.contains(" is immutable after creation")
+                        && difference.ours.contains(" is immutable after creation")
+                })
+        },
+    },
+    Row {
+        why: "a status makes no Service that never gets an address",
+        is_it: |case| {
+            case.step.method == "PUT"
+                && case.step.path.contains("/services/")
+                && case.step.path.ends_with("/status")
+                && [(201, 404), (422, 404), (409, 404)].contains(&case.statuses())
+        },
+    },
+    Row {
+        why: "what is sent empty and is nothing is shown as nothing",
+        is_it: |case| {
+            let shown = |difference: &Difference| {
+                let nothing =
+                    ["[]", "{}"].map(|empty| difference.theirs.replace(&format!(" value: {empty}:"), " value: null:"));
+                difference.path.ends_with("message") && nothing.contains(&difference.ours)
+            };
+            case.statuses() == (422, 422) && case.differences.iter().all(shown)
+        },
+    },
+    Row {
+        why: "a Service without a name is told that it needs one",
+        is_it: |case| {
+            case.statuses() == (422, 422)
+                && case.step.path.ends_with("/services")
+                && case.their_message().contains("is invalid: spec.parentRef.name: Required value")
+        },
+    },
+    Row {
+        why: "a volume does not tell when its phase changed last",
+        is_it: |case| {
+            case.step.path.contains("/persistentvolumes/")
+                && case.step.path.ends_with("/status")
+                && case.differences.iter().all(|difference| difference.path == "$.status.lastPhaseTransitionTime")
         },
     },
     Row {

@@ -274,6 +274,8 @@ fn apiserver_flags(dir: &Path, etcd_port: u16, port: u16) -> Vec<String> {
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         // Loopback is no address that endpoints may have.
         "--endpoint-reconciler-type=none".to_owned(),
+        // Its finalizers wait for controllers that do not run beside it.
+        "--disable-admission-plugins=StorageObjectInUseProtection".to_owned(),
         // One client asks much more than its share.
         "--enable-priority-and-fairness=false".to_owned(),
         "--max-requests-inflight=0".to_owned(),

@@ -8,6 +8,7 @@ use allotment_store::Event;
 use rustls_pki_types::CertificateDer;
 
 use super::authenticate::Verified;
+use super::impersonate::Remembered;
 use super::rbac::RbacIndex;
 use super::user::{GROUP_AUTHENTICATED, GROUP_MASTERS};
 use super::{Action, Attributes, Decision, UserInfo};
@@ -52,6 +53,7 @@ pub struct Access {
     authorities: RwLock<Arc<CaBundle>>,
     issuer: RwLock<Option<Arc<ServiceAccountIssuer>>>,
     pub(super) verified: Verified,
+    pub(super) impersonated: Remembered,
     pub(super) rbac: RbacIndex,
 }
 
@@ -100,6 +102,7 @@ impl Access {
             authorities: RwLock::new(Arc::new(config.client_authorities)),
             issuer: RwLock::new(config.service_accounts.map(Arc::new)),
             verified: Verified::default(),
+            impersonated: Remembered::default(),
             rbac: RbacIndex::default(),
         }
     }
@@ -154,7 +157,7 @@ impl Access {
 
 /// Whether the action is allowed.
 pub(crate) async fn authorize(server: &ApiServer, tenant: &TenantState, attributes: &Attributes<'_>) -> Decision {
-    decide(server, tenant, attributes.user, &Action::of(attributes.request)).await
+    decide(server, tenant, attributes.user, &Action::of(attributes.request, attributes.verb)).await
 }
 
 /// Whether `user` may do it.

@@ -23,18 +23,18 @@ pub(crate) enum What<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// What a request does.
-    pub(crate) fn of(request: &'a RequestInfo) -> Self {
+    /// What a request does, or what `verb` does to the same thing.
+    pub(crate) fn of(request: &'a RequestInfo, verb: &'a str) -> Self {
         let what = if request.is_resource {
             What::Resource(ResourceRequest {
-                verb: request.verb,
+                verb,
                 api_group: &request.group,
                 resource: &request.resource,
                 subresource: &request.subresource,
                 name: &request.name,
             })
         } else {
-            What::Path { verb: request.verb, path: &request.path }
+            What::Path { verb, path: &request.path }
         };
         Action { namespace: &request.namespace, what }
     }

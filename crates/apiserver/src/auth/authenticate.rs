@@ -19,7 +19,7 @@ use crate::status::ApiError;
 const EXTRA_CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 const EXTRA_POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 const EXTRA_POD_UID: &str = "authentication.kubernetes.io/pod-uid";
-const EXTRA_NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+pub(super) const EXTRA_NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const EXTRA_NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 
 /// How long a token outlives an object that it is bound to and whose deletion has begun, as in

@@ -23,9 +23,9 @@ pub(crate) fn forbidden(attributes: &Attributes<'_>, reason: &str) -> ApiError {
             format!("in the namespace {}", go_quote(&request.namespace))
         };
         let (resource, group) = (go_quote(&resource), go_quote(&request.group));
-        format!("User {user} cannot {} resource {resource} in API group {group} {scope}", request.verb)
+        format!("User {user} cannot {} resource {resource} in API group {group} {scope}", attributes.verb)
     } else {
-        format!("User {user} cannot {} path {}", request.verb, go_quote(&request.path))
+        format!("User {user} cannot {} path {}", attributes.verb, go_quote(&request.path))
     };
     why = without_markup(&why);
     if !reason.is_empty() {

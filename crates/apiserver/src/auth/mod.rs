@@ -50,13 +50,15 @@ pub enum Decision {
     },
 }
 
-/// What is to be authorized: one action, taken from a request.
+/// What is to be authorized: one action, mostly that of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes<'a> {
     /// Who.
     pub user: &'a UserInfo,
-    /// What.
+    /// With what.
     pub request: &'a RequestInfo,
+    /// What: the request's verb, or another one that it takes a right to.
+    pub verb: &'a str,
 }
 
 #[cfg(test)]

@@ -368,6 +368,84 @@ async fn nobody_can_be_taken_for_a_part_of_this_process() {
     assert!(answered.starts_with("400 "), "{answered}");
 }
 
+/// What the robot of tenant `one` is answered that asks to be taken for `wanted`: who it is then, or why not.
+async fn robot_as(world: &World, token: &str, wanted: &[(&'static str, &str)]) -> String {
+    let headers = wanted.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    world.who_am_i(&As { headers, ..bearer(token) }, "one").await
+}
+
+impl World {
+    /// Gives the robot of tenant `one` rights in the whole cluster.
+    async fn allow_robot(&self, name: &str, rules: Value) {
+        let rbac = "/clusters/one/apis/rbac.authorization.k8s.io/v1";
+        self.make(&format!("{rbac}/clusterroles"), json!({"metadata": {"name": name}, "rules": rules})).await;
+        let bound = json!({
+            "metadata": {"name": name}, "roleRef": {"kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": "default"}]
+        });
+        self.make(&format!("{rbac}/clusterrolebindings"), bound).await;
+    }
+}
+
+#[tokio::test]
+async fn who_may_be_taken_for_one_user_and_one_verb_may_not_more() {
+    const GROUP: &str = "authentication.k8s.io";
+    let world = World::new().await;
+    let token = world.account("one").await;
+    let jane = [("impersonate-user", "jane")];
+    let robot = "User \"system:serviceaccount:default:robot\" cannot";
+    let none = format!(
+        "403 selfsubjectreviews.{GROUP} is forbidden: {robot} impersonate-on:user-info:create resource \
+         \"selfsubjectreviews\" in API group \"{GROUP}\" at the cluster scope"
+    );
+    assert_eq!(robot_as(&world, &token, &jane).await, none);
+    let verbs = json!(["impersonate-on:user-info:create", "impersonate-on:arbitrary-node:create"]);
+    world.allow_robot("on", json!([{"apiGroups": [GROUP], "resources": ["selfsubjectreviews"], "verbs": verbs}])).await;
+    let refused = robot_as(&world, &token, &jane).await;
+    let expect = format!(
+        "403 users.{GROUP} \"jane\" is forbidden: {robot} impersonate:user-info resource \"users\" in API group \
+         \"{GROUP}\" at the cluster scope"
+    );
+    assert_eq!(refused, expect);
+    let rules = json!([
+        {"apiGroups": [GROUP], "resources": ["users"], "verbs": ["impersonate:user-info"], "resourceNames": ["jane"]},
+        {"apiGroups": [GROUP], "resources": ["groups"], "verbs": ["impersonate:user-info"]},
+        {"apiGroups": [GROUP], "resources": ["nodes"], "verbs": ["impersonate:arbitrary-node"]}
+    ]);
+    world.allow_robot("who", rules).await;
+    assert_eq!(robot_as(&world, &token, &jane).await, "jane system:authenticated");
+    assert!(robot_as(&world, &token, &[("impersonate-user", "bob")]).await.starts_with("403 users."));
+    let masters = robot_as(&world, &token, &[jane[0], ("impersonate-group", "system:masters")]).await;
+    assert!(masters.ends_with("impersonating the system:masters group is not allowed"), "{masters}");
+    let node = robot_as(&world, &token, &[("impersonate-user", "system:node:n")]).await;
+    assert_eq!(node, "system:node:n system:nodes,system:authenticated");
+    let (code, reply) = world
+        .send(
+            &As { headers: vec![("impersonate-user", "jane".to_owned())], ..bearer(&token) },
+            "GET",
+            "/clusters/one/version",
+            Value::Null,
+        )
+        .await;
+    assert_eq!(code, 403, "{reply}");
+    assert!(text(&reply, &["message"]).contains("cannot impersonate-on:user-info:get path \"/version\""), "{reply}");
+}
+
+#[tokio::test]
+async fn the_right_to_impersonate_without_bounds_is_what_it_was() {
+    let world = World::new().await;
+    let token = world.account("one").await;
+    let rules = json!([{"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"]}]);
+    world.allow_robot("old", rules).await;
+    let node = robot_as(&world, &token, &[("impersonate-user", "system:node:n")]).await;
+    assert_eq!(node, "system:node:n system:authenticated");
+    let masters = robot_as(&world, &token, &[("impersonate-user", "x"), ("impersonate-group", "system:masters")]).await;
+    assert_eq!(masters, "x system:masters,system:authenticated");
+    // What worked last is tried first, and its refusal is told.
+    let refused = robot_as(&world, &token, &[("impersonate-user", "x"), ("impersonate-uid", "u")]).await;
+    assert!(refused.contains("cannot impersonate resource \"uids\""), "{refused}");
+}
+
 #[tokio::test]
 async fn a_right_is_there_in_the_next_request_after_it_was_given_and_gone_after_it_was_taken() {
     let world = World::new().await;

@@ -20,6 +20,7 @@ pub(crate) use self::core::namespace::FINALIZER as NAMESPACE_FINALIZER;
 pub(crate) use self::core::service::addresses::{Claim, Refusal, Stock, allocate, claims};
 pub(crate) use print::cells::since;
 pub use rows::kinds;
+pub(crate) use rules::checks::domain_prefixed;
 pub(crate) use types::describe::{describe, descriptions};
 pub(crate) use types::shape::decode_whole;
 pub(crate) use types::{Field, List, Message, SCHEMA_PROPS, Type, message, message_of_kind, table};

@@ -8,15 +8,20 @@ use jiff::Timestamp;
 
 use crate::builtin::print::cells;
 use crate::builtin::print::{self, or_none};
-use crate::builtin::rules::addresses;
+use crate::builtin::rules::addresses::{self, block_warning};
+use crate::builtin::rules::balancer::{status_warnings, validate_ingress_status};
 use crate::builtin::rules::checks::{
-    domain_prefixed, faults, immutable, label_selector, one_of, optional_name, port_name, port_number, required_name,
+    domain_prefixed, faults, given_name, immutable, label_selector, one_of, optional_name, port_name, port_number,
+    required_name,
 };
-use crate::builtin::rules::look::{int, is_given, items, list, object, text, texts};
+use crate::builtin::rules::look::{int, is_given, items, list, object, object_at, text, texts};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
+use crate::registry::Operation;
 
 /// The longest controller of a class, in bytes.
 const CONTROLLER_LENGTH: usize = 250;
+/// Where an Ingress told its class before there was a member for it.
+const CLASS: &str = "kubernetes.io/ingress.class";
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 /// How many hosts are shown.
 const SHOWN_HOSTS: usize = 3;
@@ -26,6 +31,13 @@ pub(crate) const INGRESS: Rules = Rules {
     metadata: WHOLE_TOO,
     counts: true,
     validate: validate_ingress,
+    validate_new: same_class,
+    validate_status: |_, ingress, errors| validate_ingress_status(ingress, errors),
+    warn: |operation, ingress| match operation {
+        Operation::Create => class_warnings(ingress),
+        Operation::Update { subresource: "status", .. } => status_warnings(ingress),
+        Operation::Update { .. } => Vec::new(),
+    },
     cells: Some(ingress_cells),
     ..Rules::of("networking/v1.Ingress")
 };
@@ -35,6 +47,7 @@ pub(crate) const INGRESS_CLASS: Rules = Rules {
     metadata: WHOLE_TOO,
     counts: true,
     validate: validate_class,
+    change_first: true,
     validate_change: |old, new, errors| {
         let empty = Map::new();
         let spec = |object_: &'_ Map| object(object_, "spec").unwrap_or(&empty).clone();
@@ -48,6 +61,7 @@ pub(crate) const INGRESS_CLASS: Rules = Rules {
 pub(crate) const NETWORK_POLICY: Rules = Rules {
     counts: true,
     validate: validate_policy,
+    warn: |_, policy| policy_warnings(policy),
     cells: Some(|policy, now| {
         let selector = object(policy, "spec").map_or_else(|| or_none(""), |spec| print::selector(spec, "podSelector"));
         vec![cells::name(policy), selector, cells::age(policy, now)]
@@ -89,11 +103,50 @@ fn validate_ingress(ingress: &Map, errors: &mut Errors) {
     }
 }
 
+/// Whose an Ingress is, is told in one place or the same in two; asked of new ones only.
+fn same_class(ingress: &Map, errors: &mut Errors) {
+    let class = object_at(ingress, &["spec"]).and_then(|spec| spec.get("ingressClassName")?.as_str());
+    let annotation = object_at(ingress, &["metadata", "annotations"]).and_then(|have| have.get(CLASS)?.as_str());
+    if let (Some(class), Some(annotation)) = (class, annotation)
+        && class != annotation
+    {
+        let path = Path::new("annotations").child(CLASS);
+        let detail = "must match `ingressClassName` when both are specified";
+        errors.push(FieldError::invalid(&path, annotation, detail));
+    }
+}
+
+fn class_warnings(ingress: &Map) -> Vec<String> {
+    let annotated = object_at(ingress, &["metadata", "annotations"]).is_some_and(|have| have.contains_key(CLASS));
+    let classless = object(ingress, "spec").is_none_or(|spec| !is_given(spec, "ingressClassName"));
+    let text = || format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead");
+    (annotated && classless).then(text).into_iter().collect()
+}
+
+fn policy_warnings(policy: &Map) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(spec) = object(policy, "spec") else { return warnings };
+    for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (rule_index, rule) in items(spec, direction) {
+            for (index, peer) in items(rule, peers) {
+                let Some(block) = object(peer, "ipBlock") else { continue };
+                let path = Path::new("spec").child(direction).index(rule_index).child(peers).index(index);
+                let path = path.child("ipBlock");
+                warnings.extend(block_warning(text(block, "cidr"), &path.child("cidr")));
+                let excepts = texts(block, "except").enumerate();
+                warnings
+                    .extend(excepts.filter_map(|(at, except)| block_warning(except, &path.child("except").index(at))));
+            }
+        }
+    }
+    warnings
+}
+
 fn host(name: &str, path: &Path, errors: &mut Errors) {
     if name.is_empty() {
         return;
     }
-    if name.parse::<std::net::IpAddr>().is_ok() {
+    if addresses::is_address(name) {
         errors.push(FieldError::invalid(path, name, "must be a DNS name, not an IP address"));
     }
     dns_name(name, path, errors);
@@ -160,10 +213,10 @@ fn backend(backend: &Map, path: &Path, errors: &mut Errors) {
         (None, None) => errors.push(FieldError::invalid(path, "", "resource or service backend is required")),
         (Some(resource), None) => {
             let path = path.child("resource");
+            given_name(resource, "apiGroup", names::dns1123_subdomain, &path, errors);
             for name in ["kind", "name"] {
                 required_name(resource, name, names::path_segment, &path, errors);
             }
-            optional_name(resource, "apiGroup", names::dns1123_subdomain, &path, errors);
         }
         (None, Some(service)) => {
             let inner = path.child("service");
@@ -193,7 +246,7 @@ fn validate_class(class: &Map, errors: &mut Errors) {
     domain_prefixed(controller, &path.child("controller"), errors);
     let Some(parameters) = object(spec, "parameters") else { return };
     let path = path.child("parameters");
-    optional_name(parameters, "apiGroup", names::dns1123_subdomain, &path, errors);
+    given_name(parameters, "apiGroup", names::dns1123_subdomain, &path, errors);
     for name in ["kind", "name"] {
         required_name(parameters, name, names::path_segment, &path, errors);
     }
@@ -202,6 +255,7 @@ fn validate_class(class: &Map, errors: &mut Errors) {
             let detail = "`parameters.scope` is set to 'Namespace'";
             errors.push(FieldError::required(&path.child("namespace"), detail));
         }
+        ("Namespace", true) => given_name(parameters, "namespace", names::dns1123_label, &path, errors),
         ("Cluster", true) => {
             let detail = "`parameters.scope` is set to 'Cluster'";
             errors.push(FieldError::forbidden(&path.child("namespace"), detail));
@@ -243,8 +297,10 @@ fn policy_port(port: &Map, path: &Path, errors: &mut Errors) {
     let end_path = path.child("endPort");
     let fault = match port.get("port") {
         Some(Value::String(name)) => {
+            let detail = "may not be specified when `port` is non-numeric";
+            errors.extend(end.map(|end| FieldError::invalid(&end_path, end, detail)));
             faults(&path.child("port"), name, port_name(name), errors);
-            Some("may not be specified when `port` is non-numeric")
+            None
         }
         Some(Value::Number(number)) => {
             let number = number.as_i64().unwrap_or_default();
@@ -269,14 +325,18 @@ fn policy_peer(peer: &Map, path: &Path, errors: &mut Errors) {
     let given = ["podSelector", "namespaceSelector", "ipBlock"].into_iter().filter(|name| is_given(peer, name)).count();
     label_selector(peer, "podSelector", path, errors);
     label_selector(peer, "namespaceSelector", path, errors);
+    if let Some(block) = object(peer, "ipBlock") {
+        policy_block(block, &path.child("ipBlock"), errors);
+        if given > 1 {
+            errors.push(FieldError::forbidden(path, "may not specify both ipBlock and another peer"));
+        }
+    }
     if given == 0 {
         errors.push(FieldError::required(path, "must specify a peer"));
     }
-    let Some(block) = object(peer, "ipBlock") else { return };
-    if given > 1 {
-        errors.push(FieldError::forbidden(path, "may not specify both ipBlock and another peer"));
-    }
-    let path = path.child("ipBlock");
+}
+
+fn policy_block(block: &Map, path: &Path, errors: &mut Errors) {
     if text(block, "cidr").is_empty() {
         return errors.push(FieldError::required(&path.child("cidr"), ""));
     }

@@ -39,7 +39,8 @@ pub(super) struct Source {
 
 impl Schema for CustomSchema {
     fn decode(&self, object: &mut Map) -> Result<Decoded, DecodeError> {
-        check_embedded_metadata(&self.own, object).map_err(|error| DecodeError { message: error.to_string() })?;
+        check_embedded_metadata(&self.own, object)
+            .map_err(|error| DecodeError { message: error.to_string(), at_once: true })?;
         normalise_but_floats(object);
         Ok(Decoded { unknown: prune(&self.own, object) })
     }

@@ -72,7 +72,7 @@ pub(super) fn check_path_namespace(row: &Row, object: &mut Map, namespace: &str)
 /// Whether the caller may create what an update or an apply makes where there is nothing.
 pub(super) async fn check_access(cx: &Context) -> Result<(), ApiError> {
     let request = RequestInfo { verb: "create", ..cx.info.clone() };
-    let attributes = Attributes { user: &cx.user, request: &request };
+    let attributes = Attributes { user: &cx.user, request: &request, verb: request.verb };
     match auth::authorize(&cx.server, &cx.tenant, &attributes).await {
         Decision::Allow { .. } => Ok(()),
         Decision::NoOpinion { reason } => Err(auth::forbidden(&attributes, &reason)),
@@ -256,6 +256,9 @@ fn set_system_fields(cx: &Context, row: &Row, object: &mut Map, dry_run: bool) -
     metadata.insert("creationTimestamp", format_time(cx.server.clock().now()));
     if row.kind.strategy.counts_generation() {
         metadata.insert("generation", 1_i64);
+    }
+    if row.kind.strategy.names_itself() && metadata.get("name").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        metadata.insert("name", cx.server.entropy().uid());
     }
     Ok(())
 }

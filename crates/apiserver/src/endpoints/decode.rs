@@ -102,13 +102,21 @@ pub(super) fn object(
 /// Brings a parsed object into shape; adds what a strict decoder complains of.
 pub(super) fn shape(row: &Row, object: &mut Map, duplicates: Vec<String>) -> Result<Vec<String>, DecodeError> {
     let mut unknown = Vec::new();
-    metadata::decode(object, &mut unknown)?;
+    let fault = metadata::decode(object, &mut unknown).err();
+    if let Some(fault) = fault.as_ref().filter(|fault| row.kind.custom || fault.at_once) {
+        return Err(fault.clone());
+    }
     // What is of another custom kind has another schema, and is refused when it is validated.
     let other_kind = row.kind.custom && object.get("kind").and_then(Value::as_str) != Some(&row.kind.kind);
     if other_kind {
         return Ok(complaints(true, duplicates, &unknown));
     }
-    unknown.extend(row.version().schema.decode(object)?.unknown);
+    let decoded = row.version().schema.decode(object);
+    // Of two faults that the decoder goes on after, the first is told.
+    if let Some(fault) = fault.filter(|_| decoded.as_ref().err().is_none_or(|other| !other.at_once)) {
+        return Err(fault);
+    }
+    unknown.extend(decoded?.unknown);
     row.version().schema.default(object);
     row.kind.strategy.default(object);
     Ok(complaints(row.kind.custom, duplicates, &unknown))

@@ -140,6 +140,7 @@ fn decode_time(text: &mut String) -> Result<(), DecodeError> {
         }
         Err(_) => Err(DecodeError {
             message: format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse"),
+            at_once: true,
         }),
     }
 }
@@ -220,6 +221,7 @@ fn type_name(value: &Value) -> &'static str {
 fn mismatch(found: &str, path: &str, expected: &str) -> DecodeError {
     DecodeError {
         message: format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.{path} of type {expected}"),
+        at_once: expected == "v1.Time",
     }
 }
 

@@ -109,6 +109,7 @@ impl Place<'_> {
             "endpoints" => "services/endpoints".to_owned(),
             "replicationcontrollers" => "controllers".to_owned(),
             "ingresses" => "ingress".to_owned(),
+            "nodes" => "minions".to_owned(),
             plural => plural.to_owned(),
         };
         let namespace = if self.namespace.is_empty() { String::new() } else { format!("{}/", self.namespace) };

@@ -22,6 +22,9 @@ pub struct DecodeError {
     /// What a person reads, in the words of Kubernetes' decoder:
     /// `json: cannot unmarshal number into Go struct field ConfigMap.data of type string`.
     pub message: String,
+    /// Whether Kubernetes' decoder ends there. It goes on after a value of the wrong type, and tells of the first of
+    /// them if nothing else is wrong; a value that a type reads by itself it cannot go on after.
+    pub at_once: bool,
 }
 
 /// Why a strategic merge patch does not apply.

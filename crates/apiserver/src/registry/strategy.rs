@@ -42,6 +42,11 @@ pub trait Strategy: Debug + Send + Sync + 'static {
         NameRule::Subdomain
     }
 
+    /// Whether a new object without a name is called by a UID.
+    fn names_itself(&self) -> bool {
+        false
+    }
+
     /// Whether the kind's own validation of a new object includes its metadata. If not, they are looked at
     /// when nothing else is wrong.
     fn validates_metadata(&self) -> bool {

@@ -12,9 +12,9 @@ use crate::chance::Chance;
 use crate::sequence::{Body, Step, StepKind};
 
 const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
-const AUTHENTICATION: &str = "/apis/authentication.k8s.io/v1";
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
+pub(super) const AUTHENTICATION: &str = "/apis/authentication.k8s.io/v1";
+pub(super) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(super) const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// Whom rights are granted to.
 const GRANTED: &[&str] = &["jane", "system:serviceaccount:${ns}:default"];
 
@@ -57,7 +57,7 @@ impl Maker {
         }
     }
 
-    fn post(&mut self, path: &str, body: Value) {
+    pub(super) fn post(&mut self, path: &str, body: Value) {
         self.push(Step { method: "POST".to_owned(), path: path.to_owned(), body: Body::Json(body), ..Step::default() });
     }
 
@@ -276,7 +276,8 @@ impl Maker {
     }
 }
 
-/// Headers that ask to be taken for somebody else.
+/// Headers that ask to be taken for somebody else. Not for a node: whose rights are not confined is taken for one in a
+/// way that depends on what it did last, in all sequences.
 fn impersonated(chance: &mut Chance) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
@@ -289,7 +290,6 @@ fn impersonated(chance: &mut Chance) -> Vec<(String, String)> {
             "system:serviceaccount:bad",
             "system:anonymous",
             "system:admin",
-            "system:node:n",
             "system:kube-controller-manager",
             "bob@example.com",
             "",

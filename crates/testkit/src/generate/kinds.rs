@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 
-use super::{networks, workloads};
+use super::{networks, storage, workloads};
 use crate::chance::Chance;
 
 /// A kind that both servers serve.
@@ -61,7 +61,7 @@ pub(super) const PLAIN: Kind = Kind {
 
 /// All kinds of an area.
 pub(super) fn of(area: &str) -> Vec<&'static Kind> {
-    let all = [KINDS, workloads::KINDS, networks::KINDS];
+    let all = [KINDS, workloads::KINDS, networks::KINDS, storage::KINDS];
     all.into_iter().flatten().filter(|kind| kind.area == area).collect()
 }
 
@@ -367,6 +367,14 @@ fn cluster_binding(chance: &mut Chance) -> Value {
     if chance.strikes(70) {
         let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"});
         merge(&mut object, json!({"roleRef": reference}));
+    }
+    // Whom other sequences ask about is given nothing in the whole cluster.
+    for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(subject) = subject.as_object_mut() else { continue };
+        if let Some(name) = subject.get("name").and_then(Value::as_str).filter(|name| ["jane", "team"].contains(name)) {
+            let own = format!("{name}-${{r}}");
+            subject.insert("name", own);
+        }
     }
     object
 }

@@ -8,12 +8,14 @@ mod access;
 mod applied;
 mod apply;
 mod definition;
+mod impersonation;
 mod kinds;
 mod networks;
 mod objects;
 mod owners;
 mod pods;
 mod requests;
+mod storage;
 mod stories;
 mod workloads;
 
@@ -38,6 +40,7 @@ pub const AREAS: &[&str] = &[
     "workloads",
     "networks",
     "quotas",
+    "storage",
     "access",
     "tokens",
     "owners",
@@ -57,7 +60,11 @@ pub fn sequence(seed: u64, number: u64, areas: &[&str]) -> Sequence {
         }
         "access" => {
             let length = 2 + maker.chance.below(LONGEST - 4);
-            maker.ask_for_access(length);
+            if maker.chance.strikes(30) {
+                maker.ask_as_others(length);
+            } else {
+                maker.ask_for_access(length);
+            }
         }
         "tokens" => {
             let length = 3 + maker.chance.below(LONGEST - 3);

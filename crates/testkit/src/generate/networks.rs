@@ -61,6 +61,8 @@ fn service(chance: &mut Chance) -> Value {
         json!([{"port": 0, "protocol": "Odd"}]),
         json!([{"port": 80, "targetPort": "Bad_Name"}]),
         json!([{"port": 80, "nodePort": 3}]),
+        json!([{"port": 80, "appProtocol": ""}]),
+        json!([{"name": "a", "port": 80, "nodePort": 3}, {"name": "b", "port": 80, "nodePort": 3}]),
         json!([]),
     ];
     let mut spec = json!({"ports": (mostly(chance, 80, 4, &ports))});
@@ -72,7 +74,8 @@ fn service(chance: &mut Chance) -> Value {
                 "type",
                 &[json!("ClusterIP"), json!("NodePort"), json!("LoadBalancer"), json!("ExternalName"), json!("Odd")],
             ),
-            ("clusterIP", &[json!("None"), json!("None"), json!(""), json!("x"), json!("1.2.3.4")]),
+            ("clusterIP", &[json!("None"), json!("None"), json!(""), json!("x"), json!("1.2.3.4"), json!("10.0.0.0")]),
+            ("clusterIPs", &[json!(["None"]), json!([]), json!(["1.2.3.4", "x"]), json!(["::ffff:1.2.3.4"])]),
             ("selector", &[json!({"a": "1"}), json!({"bad key": "x"}), json!({})]),
             ("sessionAffinity", &[json!("None"), json!("ClientIP"), json!("Odd")]),
             (
@@ -80,11 +83,23 @@ fn service(chance: &mut Chance) -> Value {
                 &[json!({"clientIP": {"timeoutSeconds": 5}}), json!({"clientIP": {"timeoutSeconds": 0}})],
             ),
             ("externalName", &[json!("example.com"), json!("Bad_"), json!("")]),
-            ("externalIPs", &[json!(["1.2.3.4"]), json!(["x"]), json!(["127.0.0.1"])]),
+            (
+                "externalIPs",
+                &[
+                    json!(["1.2.3.4"]),
+                    json!(["x"]),
+                    json!(["127.0.0.1"]),
+                    json!(["01.2.3.4", "0.0.0.0"]),
+                    json!(["FE00::1"]),
+                ],
+            ),
             ("externalTrafficPolicy", &[json!("Local"), json!("Cluster"), json!("Odd")]),
             ("internalTrafficPolicy", &[json!("Local"), json!("Cluster"), json!("Odd")]),
             ("loadBalancerIP", &[json!("1.2.3.4"), json!("x")]),
-            ("loadBalancerSourceRanges", &[json!(["10.0.0.0/8"]), json!(["x"])]),
+            (
+                "loadBalancerSourceRanges",
+                &[json!(["10.0.0.0/8"]), json!(["x"]), json!(["10.1.0.0/8"]), json!(["FD00::/8"])],
+            ),
             ("loadBalancerClass", &[json!("example.com/own"), json!("bad class")]),
             ("allocateLoadBalancerNodePorts", &[json!(false), json!(true)]),
             (
@@ -103,6 +118,8 @@ fn service(chance: &mut Chance) -> Value {
         let status = [
             json!({"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}),
             json!({"loadBalancer": {"ingress": [{"ip": "x", "hostname": "1.2.3.4"}]}}),
+            json!({"loadBalancer": {"ingress": [{"ip": "1.2.3.4", "ipMode": "Proxy"}, {"ip": "1.2.3.5", "ipMode": "Odd"}]}}),
+            json!({"loadBalancer": {"ingress": [{"ipMode": "VIP"}, {"ip": "FE00::1"}]}}),
             json!({"loadBalancer": {"ingress": [{"hostname": "example.com", "ports": [{"port": 80, "protocol": "TCP"}]}]}}),
             json!({"conditions": [{"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]}),
             json!({"conditions": [{"type": "A", "status": "Odd"}]}),
@@ -110,6 +127,25 @@ fn service(chance: &mut Chance) -> Value {
         merge(&mut object, json!({"status": (chance.pick(&status).clone())}));
     }
     object
+}
+
+/// Annotations that stand for members, or go together with others.
+pub(super) fn annotations(kind: &str, chance: &mut Chance) -> Option<Value> {
+    let choices = match kind {
+        "Ingress" => vec![json!({"kubernetes.io/ingress.class": "c"}), json!({"kubernetes.io/ingress.class": "d"})],
+        "Service" => vec![
+            json!({"service.kubernetes.io/topology-mode": "auto"}),
+            json!({"service.kubernetes.io/topology-mode": "auto", "service.kubernetes.io/topology-aware-hints": "x"}),
+            json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8, x"}),
+            json!({"service.beta.kubernetes.io/load-balancer-source-ranges": " "}),
+        ],
+        "PersistentVolume" | "PersistentVolumeClaim" => vec![
+            json!({"volume.beta.kubernetes.io/storage-class": "c"}),
+            json!({"volume.beta.kubernetes.io/storage-class": "d", "volume.beta.kubernetes.io/mount-options": "ro"}),
+        ],
+        _ => return None,
+    };
+    chance.strikes(15).then(|| chance.pick(&choices).clone())
 }
 
 fn slice(chance: &mut Chance) -> Value {
@@ -127,6 +163,8 @@ fn slice(chance: &mut Chance) -> Value {
                     json!([{"addresses": ["x"]}]),
                     json!([{"addresses": []}]),
                     json!([{"addresses": ["127.0.0.1"], "hostname": "Bad_"}]),
+                    json!([{"addresses": ["01.2.3.4", "a.b.", "Bad_.a", "FD00::1", "fd00::1"], "nodeName": ""}]),
+                    json!([{"addresses": ["10.1.2.3"], "hints": {"forZones": [{"name": "a"}, {"name": "a"}], "forNodes": [{"name": "Bad_"}]}}]),
                     json!([{"addresses": ["10.1.2.3"], "hints": {"forZones": [{"name": "a"}]}, "deprecatedTopology": {"a": "b"}}]),
                     json!([]),
                     Value::Null,
@@ -201,6 +239,8 @@ fn policy(chance: &mut Chance) -> Value {
         json!([{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}]),
         json!([{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.1.0.0/16"]}}]),
         json!([{"ipBlock": {"cidr": "x"}}]),
+        json!([{"ipBlock": {"cidr": "10.1.0.0/8", "except": ["10.01.0.0/16", "FD00::/8"]}}]),
+        json!([{"ipBlock": {"cidr": "FD00::/8", "except": ["fd00:0::/16"]}}]),
         json!([{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]),
         json!([{}]),
     ];
@@ -270,6 +310,7 @@ fn endpoints(chance: &mut Chance) -> Value {
         json!([{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]),
         json!([{"addresses": [{"ip": "10.1.2.3", "hostname": "h", "nodeName": "n"}], "notReadyAddresses": [{"ip": "10.1.2.4"}], "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81, "protocol": "UDP"}]}]),
         json!([{"addresses": [{"ip": "x"}]}]),
+        json!([{"addresses": [{"ip": "01.2.3.4", "nodeName": ""}, {"ip": "FE00::1"}, {"ip": "::"}], "ports": [{"port": 80, "appProtocol": ""}]}]),
         json!([{"ports": [{"port": 80}]}]),
         json!([{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 0, "protocol": "Odd"}]}]),
         json!([{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}, {"port": 81}]}]),

@@ -4,7 +4,7 @@ use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 
 use super::kinds::{Kind, merge};
-use super::{Maker, NAMES};
+use super::{Maker, NAMES, networks};
 use crate::chance::Chance;
 
 /// How many of 100 bodies have something wrong put in at random.
@@ -49,6 +49,9 @@ impl Maker {
         }
         if self.chance.strikes(15) {
             set("annotations", annotations(&mut self.chance));
+        }
+        if let Some(own) = networks::annotations(kind.kind, &mut self.chance) {
+            set("annotations", own);
         }
         if self.chance.strikes(8) {
             let finalizers = [

@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::names;
+use allotment_machinery::names::{self, Faults};
 use jiff::Timestamp;
 
 use crate::builtin::print::cells;
 use crate::builtin::print::{first_of, or_none};
-use crate::builtin::rules::addresses::{address, reachable};
-use crate::builtin::rules::checks::{immutable, one_of_required, optional_name, port_number, required};
-use crate::builtin::rules::look::{int, is_given, items, list, text, texts};
+use crate::builtin::rules::addresses::{address, address_warning, canonical_address, reachable};
+use crate::builtin::rules::checks::{
+    faults, given_name, immutable, one_of_required, optional_name, port_number, required,
+};
+use crate::builtin::rules::look::{int, is_given, items, list, object, object_at, text, texts};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
-use crate::registry::MetadataChecks;
+use crate::registry::{MetadataChecks, Operation};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 /// What clients of Endpoints are told.
@@ -22,6 +24,9 @@ pub(crate) const DEPRECATED: &str = "v1 Endpoints is deprecated in v1.33+; use d
 const MOST_ENDPOINTS: usize = 1000;
 const MOST_PORTS: usize = 20_000;
 const MOST_ADDRESSES: usize = 100;
+const MOST_HINTS: usize = 8;
+/// Who keeps slices in Kubernetes.
+const CONTROLLERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
 /// Endpoints.
 pub(crate) const ENDPOINTS: Rules = Rules {
@@ -32,6 +37,7 @@ pub(crate) const ENDPOINTS: Rules = Rules {
             validate_subset(subset, &Path::new("subsets").index(index), errors);
         }
     },
+    warn: |_, object| subset_warnings(object),
     cells: Some(|object, now| vec![cells::name(object), addresses_of(object), cells::age(object, now)]),
     ..Rules::of("core/v1.Endpoints")
 };
@@ -48,14 +54,42 @@ pub(crate) const ENDPOINT_SLICE: Rules = Rules {
         }
     },
     validate: validate_slice,
-    warn: |_, slice| {
-        let fqdn = text(slice, "addressType") == "FQDN";
-        fqdn.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
+    warn: |operation, slice| {
+        let fqdn = text(slice, "addressType") == "FQDN" && matches!(operation, Operation::Create);
+        let deprecated = fqdn.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned());
+        deprecated.into_iter().chain(slice_warnings(slice)).collect()
     },
     validate_change: |old, new, errors| immutable(old, new, &["addressType"], &Path::root(), errors),
     cells: Some(slice_cells),
     ..Rules::of("discovery/v1.EndpointSlice")
 };
+
+fn subset_warnings(object: &Map) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, subset) in items(object, "subsets") {
+        for name in ["addresses", "notReadyAddresses"] {
+            let path = Path::new("subsets").index(index).child(name);
+            let told = items(subset, name)
+                .filter_map(|(at, endpoint)| address_warning(text(endpoint, "ip"), &path.index(at).child("ip")));
+            warnings.extend(told);
+        }
+    }
+    warnings
+}
+
+/// Kubernetes' own controllers are not told.
+fn slice_warnings(slice: &Map) -> Vec<String> {
+    const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    let labels = object_at(slice, &["metadata", "labels"]);
+    if labels.is_some_and(|labels| CONTROLLERS.contains(&text(labels, MANAGED_BY))) {
+        return Vec::new();
+    }
+    let addresses = items(slice, "endpoints").flat_map(|(index, endpoint)| {
+        let path = Path::new("endpoints").index(index).child("addresses");
+        texts(endpoint, "addresses").enumerate().filter_map(move |(at, text)| address_warning(text, &path.index(at)))
+    });
+    addresses.collect()
+}
 
 fn validate_subset(subset: &Map, path: &Path, errors: &mut Errors) {
     if list(subset, "addresses").is_empty() && list(subset, "notReadyAddresses").is_empty() {
@@ -64,11 +98,10 @@ fn validate_subset(subset: &Map, path: &Path, errors: &mut Errors) {
     for name in ["addresses", "notReadyAddresses"] {
         for (index, endpoint) in items(subset, name) {
             let path = path.child(name).index(index);
-            if let Some(ip) = address(text(endpoint, "ip"), &path.child("ip"), errors) {
-                reachable(ip, &path.child("ip"), errors);
-            }
+            address(text(endpoint, "ip"), &path.child("ip"), errors);
             optional_name(endpoint, "hostname", names::dns1123_label, &path, errors);
-            optional_name(endpoint, "nodeName", names::dns1123_subdomain, &path, errors);
+            given_name(endpoint, "nodeName", names::dns1123_subdomain, &path, errors);
+            reachable(text(endpoint, "ip"), &path.child("ip"), errors);
         }
     }
     let several = list(subset, "ports").len() > 1;
@@ -80,7 +113,7 @@ fn validate_subset(subset: &Map, path: &Path, errors: &mut Errors) {
         optional_name(port, "name", names::dns1123_label, &path, errors);
         port_number(int(port, "port").unwrap_or_default(), &path.child("port"), errors);
         one_of_required(port, "protocol", PROTOCOLS, &path, errors);
-        optional_name(port, "appProtocol", names::qualified_name, &path, errors);
+        given_name(port, "appProtocol", names::qualified_name, &path, errors);
     }
 }
 
@@ -95,8 +128,32 @@ fn validate_slice(slice: &Map, errors: &mut Errors) {
     for (index, endpoint) in items(slice, "endpoints") {
         let path = path.index(index);
         slice_addresses(text(slice, "addressType"), endpoint, &path.child("addresses"), errors);
-        optional_name(endpoint, "nodeName", names::dns1123_subdomain, &path, errors);
-        optional_name(endpoint, "hostname", names::dns1123_label, &path, errors);
+        given_name(endpoint, "nodeName", names::dns1123_subdomain, &path, errors);
+        given_name(endpoint, "hostname", names::dns1123_label, &path, errors);
+        if let Some(hints) = object(endpoint, "hints") {
+            validate_hints(hints, &path.child("hints"), errors);
+        }
+    }
+}
+
+/// For whom an endpoint is best.
+fn validate_hints(hints: &Map, path: &Path, errors: &mut Errors) {
+    let kinds: [(&str, fn(&str) -> Faults); 2] =
+        [("forZones", names::label_value), ("forNodes", names::dns1123_subdomain)];
+    for (kind, rule) in kinds {
+        let path = path.child(kind);
+        let count = list(hints, kind).len();
+        if count > MOST_HINTS {
+            return errors.push(FieldError::too_many(&path, count, MOST_HINTS));
+        }
+        let mut seen = BTreeSet::new();
+        for (index, hint) in items(hints, kind) {
+            let (path, name) = (path.index(index).child("name"), text(hint, "name"));
+            if !seen.insert(name) {
+                errors.push(FieldError::duplicate(&path, name));
+            }
+            faults(&path, name, rule(name), errors);
+        }
     }
 }
 
@@ -114,7 +171,7 @@ fn slice_ports(slice: &Map, errors: &mut Errors) {
             errors.push(FieldError::duplicate(&path.child("name"), text(port, "name")));
         }
         one_of_required(port, "protocol", PROTOCOLS, &path, errors);
-        optional_name(port, "appProtocol", names::qualified_name, &path, errors);
+        given_name(port, "appProtocol", names::qualified_name, &path, errors);
     }
 }
 
@@ -128,22 +185,39 @@ fn slice_addresses(kind: &str, endpoint: &Map, path: &Path, errors: &mut Errors)
         let at = path.index(index);
         match kind {
             "IPv4" | "IPv6" => {
-                let Some(ip) = address(text, &at, errors) else { continue };
+                let before = errors.len();
+                let read = if kind == "IPv4" { address } else { canonical_address };
+                let Some(ip) = read(text, &at, errors).filter(|_| errors.len() == before) else { continue };
                 if ip.is_ipv4() != (kind == "IPv4") {
                     errors.push(FieldError::invalid(path, text, format!("must be an {kind} address")));
                 }
-                reachable(ip, &at, errors);
+                reachable(text, &at, errors);
             }
             "FQDN" => {
-                let name = text.strip_suffix('.').unwrap_or(text);
-                crate::builtin::rules::checks::faults(&at, text, names::dns1123_subdomain(name), errors);
-                if !name.contains('.') {
-                    let detail = "should be a domain with at least two segments separated by dots";
-                    errors.push(FieldError::invalid(&at, text, detail));
-                }
+                full_domain(text, &at, errors);
             }
             _ => {}
         }
+    }
+}
+
+/// A domain below another one (`IsFullyQualifiedDomainName`).
+fn full_domain(text: &str, path: &Path, errors: &mut Errors) {
+    if text.is_empty() {
+        return errors.push(FieldError::required(path, ""));
+    }
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let wrong = names::dns1123_subdomain(name);
+    if !wrong.is_empty() {
+        return errors.push(FieldError::invalid(path, name, wrong.join(",")));
+    }
+    if !name.contains('.') {
+        let detail = "should be a domain with at least two segments separated by dots";
+        return errors.push(FieldError::invalid(path, name, detail));
+    }
+    let wrong = name.split('.').map(|label| (label, names::dns1123_label(label))).find(|(_, wrong)| !wrong.is_empty());
+    if let Some((label, wrong)) = wrong {
+        errors.push(FieldError::invalid(path, label, wrong.join(",")));
     }
 }
 

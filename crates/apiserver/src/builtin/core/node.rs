@@ -35,7 +35,7 @@ pub(crate) const NODE: Rules = Rules {
     prepare,
     validate,
     validate_change,
-    validate_status: |_, node, errors| validate_status(node, errors),
+    validate_status: validate_change,
     cells: Some(node_cells),
     select: |node, field| {
         (field == FIELDS[0]).then(|| object(node, "spec").is_some_and(|spec| flag(spec, "unschedulable")).to_string())
@@ -94,6 +94,7 @@ fn prepare(operation: Operation<'_>, node: &mut Map) {
 fn validate(node: &Map, errors: &mut Errors) {
     let Some(spec) = object(node, "spec") else { return };
     validate_taints(spec, errors);
+    validate_resources(node, errors);
     let path = Path::new("spec").child("podCIDRs");
     let blocks: Vec<bool> = texts(spec, "podCIDRs")
         .enumerate()
@@ -105,7 +106,6 @@ fn validate(node: &Map, errors: &mut Errors) {
         let detail = "may specify no more than one CIDR for each IP family";
         errors.push(FieldError::invalid(&path, ShownValue::raw(format!("[{}]", shown.join(","))), detail));
     }
-    validate_status(node, errors);
 }
 
 /// Taints stand below `metadata` in messages, for whatever reason.
@@ -129,7 +129,7 @@ fn validate_taints(spec: &Map, errors: &mut Errors) {
     }
 }
 
-fn validate_status(node: &Map, errors: &mut Errors) {
+fn validate_resources(node: &Map, errors: &mut Errors) {
     let Some(status) = object(node, "status") else { return };
     let path = Path::new("status");
     for list in ["capacity", "allocatable"] {
@@ -137,7 +137,12 @@ fn validate_status(node: &Map, errors: &mut Errors) {
             amount(name, value, &path.child(list).child(name), errors);
         }
     }
-    let mut seen = BTreeSet::new();
+}
+
+/// No address is told twice, once a node is there.
+fn validate_addresses(node: &Map, errors: &mut Errors) {
+    let Some(status) = object(node, "status") else { return };
+    let (path, mut seen) = (Path::new("status"), BTreeSet::new());
     for (index, address) in items(status, "addresses") {
         let (kind, place) = (text(address, "type"), text(address, "address"));
         if !seen.insert((kind, place)) {
@@ -147,11 +152,15 @@ fn validate_status(node: &Map, errors: &mut Errors) {
     }
 }
 
+/// What holds of a change, of the status alone too. Kubernetes judges the rest of a changed node a second time here.
 fn validate_change(old: &Map, new: &Map, errors: &mut Errors) {
+    validate_resources(new, errors);
+    validate_addresses(new, errors);
     let (empty, path) = (Map::new(), Path::new("spec"));
     let (old, new) = (object(old, "spec").unwrap_or(&empty), object(new, "spec").unwrap_or(&empty));
-    let blocks = |spec: &Map| texts(spec, "podCIDRs").map(str::to_owned).collect::<Vec<_>>();
-    if !blocks(old).is_empty() && blocks(old) != blocks(new) {
+    let (was, is): (Vec<&str>, Vec<&str>) = (texts(old, "podCIDRs").collect(), texts(new, "podCIDRs").collect());
+    let changes = if was.len() == is.len() { was.iter().zip(&is).filter(|(was, is)| was != is).count() } else { 1 };
+    for _ in (0..changes).filter(|_| !was.is_empty()) {
         let detail = "node updates may not change podCIDR except from \"\" to valid";
         errors.push(FieldError::forbidden(&path.child("podCIDRs"), detail));
     }
@@ -160,6 +169,7 @@ fn validate_change(old: &Map, new: &Map, errors: &mut Errors) {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.push(FieldError::forbidden(&path.child("providerID"), detail));
     }
+    validate_taints(new, errors);
     if text(old, "externalID") != text(new, "externalID") {
         errors.push(FieldError::forbidden(&path.child("externalID"), "may not be updated"));
     }
@@ -258,9 +268,9 @@ mod tests {
             None,
             r#"{"spec":{"podCIDRs":["10.0.0.0/24","10.0.1.0/24"]},"status":{"capacity":{"memory":"-1"}}}"#,
             &[
-                r#"spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP family"#,
                 r#"status.capacity.memory: Invalid value: "-1": must be greater than or equal to 0"#,
                 r#"status.allocatable.memory: Invalid value: "-1": must be greater than or equal to 0"#,
+                r#"spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP family"#,
             ],
         );
         check(

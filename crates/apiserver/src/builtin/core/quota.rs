@@ -29,6 +29,7 @@ const SCOPES: [&str; 7] = [
 /// LimitRanges.
 pub(crate) const LIMIT_RANGE: Rules = Rules {
     metadata: MetadataChecks { change: 0, whole: 1, core: true },
+    names_itself: true,
     creates_on_update: true,
     validate: validate_range,
     ..Rules::of("core/v1.LimitRange")
@@ -39,9 +40,11 @@ pub(crate) const RESOURCE_QUOTA: Rules = Rules {
     answers_object: true,
     validate: validate_quota,
     validate_change: |old, new, errors| {
-        let scopes = |object_: &Map| object_at(object_, &["spec"]).and_then(|spec| spec.get("scopes").cloned());
-        if scopes(old) != scopes(new) {
-            let shown = scopes(new).unwrap_or_default();
+        let scopes = |object: &Map| {
+            object_at(object, &["spec"]).map(|spec| texts(spec, "scopes").map(str::to_owned).collect::<BTreeSet<_>>())
+        };
+        if scopes(old).unwrap_or_default() != scopes(new).unwrap_or_default() {
+            let shown = object_at(new, &["spec"]).and_then(|spec| spec.get("scopes").cloned()).unwrap_or_default();
             let path = Path::new("spec").child("scopes");
             errors.push(FieldError::invalid(&path, &shown, crate::builtin::rules::checks::IMMUTABLE));
         }

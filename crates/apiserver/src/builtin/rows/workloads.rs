@@ -67,13 +67,11 @@ fn core() -> Vec<Row> {
             namespaced: false,
             short_names: &["pv"],
             subresources: status(),
-            selectable: &["name"],
             ..ruled("", "persistentvolumes", storage::PERSISTENT_VOLUME)
         },
         Row {
             short_names: &["pvc"],
             subresources: status(),
-            selectable: &["name"],
             ..ruled("", "persistentvolumeclaims", storage::PERSISTENT_VOLUME_CLAIM)
         },
     ]

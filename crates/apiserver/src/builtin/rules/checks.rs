@@ -66,6 +66,13 @@ pub(crate) fn optional_name(map: &Map, name: &str, rule: fn(&str) -> Faults, pat
     }
 }
 
+/// A name that follows `rule`, where it is given, be it empty.
+pub(crate) fn given_name(map: &Map, name: &str, rule: fn(&str) -> Faults, path: &Path, errors: &mut Errors) {
+    if let Some(value) = map.get(name).and_then(Value::as_str) {
+        faults(&path.child(name), value, rule(value), errors);
+    }
+}
+
 /// A port's number.
 pub(crate) fn port_number(value: i64, path: &Path, errors: &mut Errors) {
     in_range(value, 1, 65_535, path, errors);
@@ -148,7 +155,9 @@ pub(crate) fn immutable(old: &Map, new: &Map, names: &[&str], path: &Path, error
     for name in names {
         let (was, is) = (old.get(name), new.get(name));
         if was != is {
-            errors.push(FieldError::invalid(&path.child(name), is.unwrap_or(&Value::Null), IMMUTABLE));
+            // A text that is gone is an empty one.
+            let gone = if was.is_some_and(|was| was.as_str().is_some()) { Value::from("") } else { Value::Null };
+            errors.push(FieldError::invalid(&path.child(name), is.unwrap_or(&gone), IMMUTABLE));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! is a row more. What all kinds with a status have in common, status set by `/status` alone, stands here.
 
 pub(super) mod addresses;
+pub(super) mod balancer;
 pub(super) mod checks;
 #[cfg(test)]
 pub(super) mod judged;
@@ -30,6 +31,8 @@ pub(crate) struct Rules {
     pub(crate) message: &'static str,
     /// How names have to look.
     pub(crate) names: NameRule,
+    /// Whether a new object without a name is called by a UID.
+    pub(crate) names_itself: bool,
     /// Whether `metadata.generation` counts changes.
     pub(crate) counts: bool,
     /// A member of metadata whose changes are counted as well.
@@ -46,6 +49,8 @@ pub(crate) struct Rules {
     pub(crate) metadata: MetadataChecks,
     /// Whether a delete answers the object.
     pub(crate) answers_object: bool,
+    /// Whether faults of the change itself are told before those of the object.
+    pub(crate) change_first: bool,
     /// Whether a new object keeps the status that it comes with.
     pub(crate) born_with_status: bool,
     /// What is set beyond types and table when a body is decoded.
@@ -54,6 +59,8 @@ pub(crate) struct Rules {
     pub(crate) prepare: fn(Operation<'_>, &mut Map),
     /// What is wrong with a new object, or with a changed one as such.
     pub(crate) validate: fn(&Map, &mut Errors),
+    /// What is wrong with a new object, besides that.
+    pub(crate) validate_new: fn(&Map, &mut Errors),
     /// What is wrong with the change from the first to the second, besides what [`Rules::validate`] finds.
     pub(crate) validate_change: fn(&Map, &Map, &mut Errors),
     /// What is wrong with a status, with the object before.
@@ -73,6 +80,7 @@ impl Rules {
         Rules {
             message,
             names: NameRule::Subdomain,
+            names_itself: false,
             counts: false,
             counts_metadata: None,
             orphans_unasked: None,
@@ -81,10 +89,12 @@ impl Rules {
             unconditional: true,
             metadata: MetadataChecks { change: 1, whole: 0, core: true },
             answers_object: false,
+            change_first: false,
             born_with_status: false,
             default: |_| {},
             prepare: |_, _| {},
             validate: |_, _| {},
+            validate_new: |_, _| {},
             validate_change: |_, _, _| {},
             validate_status: |_, _, _| {},
             warn: |_, _| Vec::new(),
@@ -122,6 +132,10 @@ impl fmt::Debug for Rules {
 impl Strategy for Rules {
     fn name_rule(&self) -> NameRule {
         self.names
+    }
+
+    fn names_itself(&self) -> bool {
+        self.names_itself
     }
 
     fn counts_generation(&self) -> bool {
@@ -164,8 +178,15 @@ impl Strategy for Rules {
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
         let mut errors = Vec::new();
         match operation {
-            Operation::Create => (self.validate)(object, &mut errors),
+            Operation::Create => {
+                (self.validate)(object, &mut errors);
+                (self.validate_new)(object, &mut errors);
+            }
             Operation::Update { old, subresource: "status" } => (self.validate_status)(old, object, &mut errors),
+            Operation::Update { old, .. } if self.change_first => {
+                (self.validate_change)(old, object, &mut errors);
+                (self.validate)(object, &mut errors);
+            }
             Operation::Update { old, .. } => {
                 (self.validate)(object, &mut errors);
                 (self.validate_change)(old, object, &mut errors);

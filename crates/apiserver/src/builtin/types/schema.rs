@@ -33,7 +33,10 @@ impl TypeSchema {
 
     fn message(&self) -> Result<&'static Message, DecodeError> {
         let found = *self.message.get_or_init(|| types::message(self.name));
-        found.ok_or_else(|| DecodeError { message: format!("the type {} is not in the table", self.name) })
+        found.ok_or_else(|| DecodeError {
+            message: format!("the type {} is not in the table", self.name),
+            at_once: true,
+        })
     }
 }
 

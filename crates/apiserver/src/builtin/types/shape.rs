@@ -26,9 +26,7 @@ const BASE64: GeneralPurpose =
 /// # Errors
 /// What Go's decoder would say of the first value that does not fit its type.
 pub(crate) fn decode(message: &'static Message, object: &mut Map) -> Result<Decoded, DecodeError> {
-    let mut decoder = Decoder { unknown: Vec::new(), path: Vec::new(), owner: message };
-    *object = decoder.members(message, std::mem::take(object), true)?;
-    Ok(Decoded { unknown: decoder.unknown })
+    Decoder::new(message).whole(object, true)
 }
 
 /// The same for all of an object, metadata included, or for a message that is no kind.
@@ -36,9 +34,7 @@ pub(crate) fn decode(message: &'static Message, object: &mut Map) -> Result<Deco
 /// # Errors
 /// As [`decode`].
 pub(crate) fn decode_whole(message: &'static Message, object: &mut Map) -> Result<Decoded, DecodeError> {
-    let mut decoder = Decoder { unknown: Vec::new(), path: Vec::new(), owner: message };
-    *object = decoder.members(message, std::mem::take(object), false)?;
-    Ok(Decoded { unknown: decoder.unknown })
+    Decoder::new(message).whole(object, false)
 }
 
 /// Makes nulls of the empty lists and maps that a decoded object of the kind `message` still shows: kinds are
@@ -94,6 +90,8 @@ struct Decoder {
     path: Vec<String>,
     /// The message whose field is being read, for error texts.
     owner: &'static Message,
+    /// The first value of the wrong type.
+    saved: Option<DecodeError>,
 }
 
 /// The field that `name` stands for, embedded messages included.
@@ -117,6 +115,18 @@ fn place(steps: &[String]) -> String {
 }
 
 impl Decoder {
+    fn new(message: &'static Message) -> Decoder {
+        Decoder { unknown: Vec::new(), path: Vec::new(), owner: message, saved: None }
+    }
+
+    fn whole(mut self, object: &mut Map, root: bool) -> Result<Decoded, DecodeError> {
+        *object = self.members(self.owner, std::mem::take(object), root)?;
+        match self.saved {
+            Some(error) => Err(error),
+            None => Ok(Decoded { unknown: self.unknown }),
+        }
+    }
+
     fn members(&mut self, message: &'static Message, map: Map, root: bool) -> Result<Map, DecodeError> {
         let outer = std::mem::replace(&mut self.owner, message);
         let mut out = Vec::with_capacity(map.len());
@@ -166,12 +176,24 @@ impl Decoder {
         Ok(Some(value))
     }
 
+    /// The value in form. One of the wrong type is noted and left out.
     fn value(&mut self, ty: &'static Type, value: Value) -> Result<Value, DecodeError> {
+        match self.typed(ty, value) {
+            Err(error) if !error.at_once => {
+                self.saved.get_or_insert(error);
+                Ok(element_zero(ty))
+            }
+            done => done,
+        }
+    }
+
+    fn typed(&mut self, ty: &'static Type, value: Value) -> Result<Value, DecodeError> {
         match (ty, value) {
             (_, Value::Null) => Ok(element_zero(ty)),
             (Type::String | Type::Duration, value @ Value::String(_)) => Ok(value),
             (Type::Quantity, Value::String(text)) => quantity(&text),
             (Type::Quantity, Value::Number(number)) => quantity(number.as_str()),
+            (Type::Quantity, other) => quantity(&other.to_string()),
             (Type::Bool, value @ Value::Bool(_)) => Ok(value),
             (Type::Double, value @ Value::Number(_)) => Ok(value),
             (Type::Int32 | Type::Int64 | Type::IntOrString, Value::Number(number)) => {
@@ -248,7 +270,8 @@ impl Decoder {
 
     /// Where the decoder is, as strict decoding names it.
     fn mismatch(&self, found: &str, ty: &Type) -> DecodeError {
-        self.mismatch_of(found, &go_type(ty))
+        let at_once = matches!(ty, Type::IntOrString | Type::Time | Type::MicroTime | Type::Duration);
+        DecodeError { at_once, ..self.mismatch_of(found, &go_type(ty)) }
     }
 
     fn mismatch_of(&self, found: &str, ty: &str) -> DecodeError {
@@ -257,6 +280,7 @@ impl Decoder {
         let place = steps.join(".");
         DecodeError {
             message: format!("json: cannot unmarshal {found} into Go struct field {owner}.{place} of type {ty}"),
+            at_once: false,
         }
     }
 }
@@ -334,14 +358,18 @@ fn bytes(text: &str) -> Result<Value, DecodeError> {
             base64::DecodeError::InvalidLength(length) => length / 4 * 4,
             base64::DecodeError::InvalidPadding => plain.len(),
         };
-        DecodeError { message: format!("illegal base64 data at input byte {place}") }
+        DecodeError { message: format!("illegal base64 data at input byte {place}"), at_once: false }
     })?;
     Ok(Value::String(BASE64.encode(decoded)))
 }
 
+fn at_once(error: impl std::fmt::Display) -> DecodeError {
+    DecodeError { message: error.to_string(), at_once: true }
+}
+
 /// An amount in its one form.
 fn quantity(text: &str) -> Result<Value, DecodeError> {
-    let quantity = text.trim().parse::<Quantity>().map_err(|error| DecodeError { message: error.to_string() })?;
+    let quantity = text.trim().parse::<Quantity>().map_err(at_once)?;
     Ok(Value::from(quantity.to_string()))
 }
 
@@ -351,7 +379,7 @@ fn point(
     parse: fn(&str) -> Result<Timestamp, TimeError>,
     format: fn(Timestamp) -> String,
 ) -> Result<Value, DecodeError> {
-    let time = parse(text).map_err(|error| DecodeError { message: error.to_string() })?;
+    let time = parse(text).map_err(at_once)?;
     Ok(Value::String(format(time)))
 }
 

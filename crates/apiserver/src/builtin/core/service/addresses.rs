@@ -16,7 +16,7 @@ use crate::builtin::rules::look::{flag, int, is_given, items, items_mut, list, o
 
 /// Addresses of Services: 10.0.0.0/16.
 const BASE: u32 = u32::from_be_bytes([10, 0, 0, 0]);
-const RANGE_TEXT: &str = "10.0.0.0/16";
+const OTHER_NETWORK: &str = "the provided network does not match the current range";
 /// The last of the range is its broadcast address and not given.
 const LAST: u32 = 0xfffe;
 /// The first is that of `kubernetes` in `default`, and never given to another.
@@ -245,14 +245,12 @@ impl Taker<'_> {
     /// An address that was asked for.
     fn address(&mut self, text: &str, shown: &Value) -> Result<(), Refusal> {
         let why = match text.parse::<Ipv4Addr>() {
-            Ok(address) if !(BASE..=BASE + LAST).contains(&u32::from(address)) => {
-                format!("the provided IP ({text}) is not in the valid range. The range of valid IPs is {RANGE_TEXT}")
-            }
+            Ok(address) if !(BASE + 1..=BASE + LAST).contains(&u32::from(address)) => OTHER_NETWORK.to_owned(),
             Ok(address) if u32::from(address) < BASE + FIRST || !self.take(Claim::Address(address)) => {
                 "provided IP is already allocated".to_owned()
             }
             Ok(_) => return Ok(()),
-            Err(_) => "the provided network does not match the current range".to_owned(),
+            Err(_) => OTHER_NETWORK.to_owned(),
         };
         let detail = format!("failed to allocate IP {text}: {why}");
         let path = Path::new("spec").child("clusterIPs");
@@ -337,9 +335,10 @@ mod tests {
         );
         assert!(give(None, r#"{"type":"ClusterIP","clusterIP":"10.0.0.2"}"#, &taken).contains("already allocated"));
         assert!(give(None, r#"{"type":"ClusterIP","clusterIP":"10.0.0.1"}"#, &[]).contains("already allocated"));
-        assert!(
-            give(None, r#"{"type":"ClusterIP","clusterIP":"10.9.0.1"}"#, &[]).contains("is not in the valid range")
-        );
+        for address in ["10.9.0.1", "10.0.0.0", "10.0.255.255"] {
+            let spec = format!(r#"{{"type":"ClusterIP","clusterIP":"{address}"}}"#);
+            assert!(give(None, &spec, &[]).contains("does not match the current range"), "{address}");
+        }
         assert!(
             give(None, r#"{"type":"ClusterIP","ipFamilies":["IPv6"]}"#, &[]).contains("not configured on this cluster")
         );

@@ -4,6 +4,7 @@
 pub(in crate::builtin) mod addresses;
 mod rules;
 
+use allotment_machinery::field::Path;
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names::NameRule;
@@ -12,11 +13,16 @@ use jiff::Timestamp;
 use crate::builtin::print::cells;
 use crate::builtin::print::{self, or_none};
 use crate::builtin::rules::Rules;
+use crate::builtin::rules::addresses::{address_warning, block_warning};
+use crate::builtin::rules::balancer::{status_warnings, validate_service_status};
 use crate::builtin::rules::look::{int, is_given, items, items_mut, list, object, object_at, text, texts};
 use crate::registry::Operation;
 
 /// The address of a Service that wants none.
 pub(crate) const HEADLESS: &str = "None";
+
+/// An annotation that has another name by now.
+const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 
 /// Services.
 pub(crate) const SERVICE: Rules = Rules {
@@ -27,14 +33,18 @@ pub(crate) const SERVICE: Rules = Rules {
     prepare,
     validate: rules::validate,
     validate_change: rules::validate_change,
-    warn: |_, service| warnings(service),
+    change_first: true,
+    validate_status: |_, service, errors| validate_service_status(service, errors),
+    warn: |operation, service| match operation {
+        Operation::Update { subresource: "status", .. } => status_warnings(service),
+        _ => warnings(service),
+    },
     cells: Some(service_cells),
     ..Rules::of("core/v1.Service")
 };
 
 /// What is said of members that have no effect, or will have none (`k8s.io/kubernetes/pkg/api/service`).
 fn warnings(service: &Map) -> Vec<String> {
-    const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     let mut warnings = Vec::new();
     if object_at(service, &["metadata", "annotations"]).is_some_and(|have| have.contains_key(TOPOLOGY_HINTS)) {
         warnings.push(format!(
@@ -42,29 +52,33 @@ fn warnings(service: &Map) -> Vec<String> {
         ));
     }
     let Some(spec) = object_at(service, &["spec"]) else { return warnings };
-    let mut warn = |text: &str| warnings.push(text.to_owned());
-    let (external, has_external_ips) = (text(spec, "type") == "ExternalName", !list(spec, "externalIPs").is_empty());
+    let (external, own) = (text(spec, "type") == "ExternalName", list(spec, "externalIPs"));
     let headless = text(spec, "type") == "ClusterIP" && text(spec, "clusterIP") == HEADLESS;
-    if headless && !text(spec, "loadBalancerIP").is_empty() {
-        warn("spec.loadBalancerIP is ignored for headless services");
-    }
-    if headless && has_external_ips {
-        warn("spec.externalIPs is ignored for headless services");
-    }
-    if headless && text(spec, "sessionAffinity") != "None" {
-        warn("spec.SessionAffinity is ignored for headless services");
-    }
-    if has_external_ips && external {
-        warn("spec.externalIPs is ignored when spec.type is \"ExternalName\"");
-    } else if has_external_ips && !headless {
-        warn("spec.externalIPs is deprecated and may no longer be implemented in some clusters");
-    }
-    if !external && !text(spec, "externalName").is_empty() {
-        warn("spec.externalName is ignored when spec.type is not \"ExternalName\"");
-    }
-    if text(spec, "trafficDistribution") == "PreferClose" {
-        warn("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"");
-    }
+    let path = Path::new("spec");
+    let balancer = text(spec, "loadBalancerIP");
+    let mut warn = |applies: bool, text: &str| warnings.extend(applies.then(|| text.to_owned()));
+    warn(headless && !balancer.is_empty(), "spec.loadBalancerIP is ignored for headless services");
+    warn(headless && !own.is_empty(), "spec.externalIPs is ignored for headless services");
+    let affine = text(spec, "sessionAffinity") != "None";
+    warn(headless && affine, "spec.SessionAffinity is ignored for headless services");
+    let at = path.child("externalIPs");
+    let odd = texts(spec, "externalIPs").enumerate().filter_map(|(index, ip)| address_warning(ip, &at.index(index)));
+    odd.for_each(|text| warn(true, &text));
+    warn(
+        !own.is_empty() && !headless && !external,
+        "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+    );
+    address_warning(balancer, &path.child("loadBalancerIP")).into_iter().for_each(|text| warn(true, &text));
+    let at = path.child("loadBalancerSourceRanges");
+    let ranges = texts(spec, "loadBalancerSourceRanges").enumerate();
+    ranges.filter_map(|(index, range)| block_warning(range, &at.index(index))).for_each(|text| warn(true, &text));
+    warn(external && !own.is_empty(), "spec.externalIPs is ignored when spec.type is \"ExternalName\"");
+    let named = !text(spec, "externalName").is_empty();
+    warn(!external && named, "spec.externalName is ignored when spec.type is not \"ExternalName\"");
+    warn(
+        text(spec, "trafficDistribution") == "PreferClose",
+        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+    );
     warnings
 }
 

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 
-use super::{HEADLESS, is_external, is_headless, needs_address, needs_health_port};
+use super::{HEADLESS, TOPOLOGY_HINTS, is_external, is_headless, needs_address, needs_health_port};
 use crate::builtin::rules::Errors;
 use crate::builtin::rules::addresses::{address, block, reachable};
 use crate::builtin::rules::checks::{
-    faults, labels, one_of, one_of_required, optional_name, port, port_number, required,
+    faults, given_name, labels, one_of, one_of_required, optional_name, port, port_number, required,
 };
-use crate::builtin::rules::look::{int, is_given, items, list, object, text, texts};
+use crate::builtin::rules::look::{int, is_given, items, list, object, object_at, text, texts};
 
 const TYPES: &[&str] = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -25,6 +25,7 @@ const AFFINITY_SECONDS: i64 = 86_400;
 
 /// What is wrong with a Service.
 pub(crate) fn validate(service: &Map, errors: &mut Errors) {
+    topology(service, errors);
     let Some(spec) = object(service, "spec") else { return };
     let path = Path::new("spec");
     let kind = text(spec, "type");
@@ -45,13 +46,31 @@ pub(crate) fn validate(service: &Map, errors: &mut Errors) {
     validate_families(spec, errors);
     for (index, ip) in texts(spec, "externalIPs").enumerate() {
         let path = path.child("externalIPs").index(index);
-        if let Some(ip) = address(ip, &path, errors) {
+        let before = errors.len();
+        address(ip, &path, errors);
+        if errors.len() == before {
             reachable(ip, &path, errors);
         }
     }
     one_of_required(spec, "type", TYPES, &path, errors);
+    repeated_ports(spec, &path.child("ports"), errors);
+    source_ranges(service, spec, &path, errors);
     balancer(spec, &path, errors);
     traffic(spec, &path, errors);
+}
+
+/// Two annotations that mean the same have to say the same.
+fn topology(service: &Map, errors: &mut Errors) {
+    const MODE: &str = "service.kubernetes.io/topology-mode";
+    let Some(annotations) = object_at(service, &["metadata", "annotations"]) else { return };
+    if is_given(annotations, MODE)
+        && is_given(annotations, TOPOLOGY_HINTS)
+        && text(annotations, MODE) != text(annotations, TOPOLOGY_HINTS)
+    {
+        let path = Path::new("metadata").child("annotations").key(MODE);
+        let detail = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
+        errors.push(FieldError::invalid(&path, text(annotations, MODE), detail));
+    }
 }
 
 fn external_name(spec: &Map, path: &Path, errors: &mut Errors) {
@@ -69,37 +88,49 @@ fn external_name(spec: &Map, path: &Path, errors: &mut Errors) {
 
 fn ports(spec: &Map, path: &Path, errors: &mut Errors) {
     let several = list(spec, "ports").len() > 1;
-    let (mut names_seen, mut seen, mut node_seen) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut seen = BTreeSet::new();
     for (index, entry) in items(spec, "ports") {
         let path = path.index(index);
-        let (name, protocol) = (text(entry, "name"), text(entry, "protocol"));
+        let name = text(entry, "name");
         if several {
             required(entry, "name", &path, errors);
         }
         optional_name(entry, "name", names::dns1123_label, &path, errors);
-        if !name.is_empty() && !names_seen.insert(name) {
+        if !name.is_empty() && !seen.insert(name) {
             errors.push(FieldError::duplicate(&path.child("name"), name));
         }
-        let number = int(entry, "port").unwrap_or_default();
-        port_number(number, &path.child("port"), errors);
+        port_number(int(entry, "port").unwrap_or_default(), &path.child("port"), errors);
         one_of_required(entry, "protocol", PROTOCOLS, &path, errors);
         port(entry.get("targetPort").unwrap_or(&Value::Null), &path.child("targetPort"), errors);
-        optional_name(entry, "appProtocol", names::qualified_name, &path, errors);
-        if let Some(node) = int(entry, "nodePort").filter(|node| *node != 0) {
-            let path = path.child("nodePort");
-            if text(spec, "type") == "ClusterIP" {
-                errors.push(FieldError::forbidden(&path, "may not be used when `type` is 'ClusterIP'"));
-            }
-            if !node_seen.insert((protocol, node)) {
-                errors.push(FieldError::duplicate(&path, node));
-            }
+        given_name(entry, "appProtocol", names::qualified_name, &path, errors);
+    }
+}
+
+/// Ports of nodes where there are none, and what is there twice.
+fn repeated_ports(spec: &Map, path: &Path, errors: &mut Errors) {
+    let node_ports = || items(spec, "ports").filter_map(|(index, entry)| Some((index, entry, int(entry, "nodePort")?)));
+    let node_ports = || node_ports().filter(|(_, _, node)| *node != 0);
+    if text(spec, "type") == "ClusterIP" {
+        for (index, ..) in node_ports() {
+            let path = path.index(index).child("nodePort");
+            errors.push(FieldError::forbidden(&path, "may not be used when `type` is 'ClusterIP'"));
         }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, entry, node) in node_ports() {
+        if !seen.insert((text(entry, "protocol"), node)) {
+            errors.push(FieldError::duplicate(&path.index(index).child("nodePort"), node));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, entry) in items(spec, "ports") {
+        let (protocol, number) = (text(entry, "protocol"), int(entry, "port").unwrap_or_default());
         if !seen.insert((protocol, number)) {
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":\"{protocol}\",\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\
                  \"NodePort\":0}}"
             );
-            errors.push(FieldError::duplicate(&path, allotment_machinery::field::ShownValue::raw(shown)));
+            errors.push(FieldError::duplicate(&path.index(index), ShownValue::raw(shown)));
         }
     }
 }
@@ -187,6 +218,9 @@ pub(crate) fn validate_families(spec: &Map, errors: &mut Errors) {
         let detail = "may specify no more than one IP for each IP family";
         errors.push(FieldError::invalid(&at, &ips(spec), detail));
     }
+    if is_headless(spec) {
+        return;
+    }
     for (index, (ip, family)) in parsed.iter().zip(texts(spec, "ipFamilies")).enumerate() {
         if ip.is_ipv4() != (family == "IPv4") {
             let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
@@ -195,16 +229,33 @@ pub(crate) fn validate_families(spec: &Map, errors: &mut Errors) {
     }
 }
 
+/// Who may come through the load balancer: a member or, where that is empty, an annotation.
+fn source_ranges(service: &Map, spec: &Map, path: &Path, errors: &mut Errors) {
+    const ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    let balanced = text(spec, "type") == "LoadBalancer";
+    let annotations = object_at(service, &["metadata", "annotations"]);
+    if !list(spec, "loadBalancerSourceRanges").is_empty() {
+        // Kubernetes writes this one with a capital.
+        let path = path.child("LoadBalancerSourceRanges");
+        if !balanced {
+            errors.push(FieldError::forbidden(&path, BALANCED_ONLY));
+        }
+        for (index, range) in texts(spec, "loadBalancerSourceRanges").enumerate() {
+            block(range.trim(), &path.index(index), errors);
+        }
+    } else if let Some(ranges) = annotations.and_then(|annotations| annotations.get(ANNOTATION)?.as_str()) {
+        let path = Path::new("metadata").child("annotations").key(ANNOTATION);
+        if !balanced {
+            errors.push(FieldError::forbidden(&path, BALANCED_ONLY));
+        }
+        for range in ranges.split(',').filter(|_| !ranges.trim().is_empty()) {
+            block(range.trim(), &path, errors);
+        }
+    }
+}
+
 fn balancer(spec: &Map, path: &Path, errors: &mut Errors) {
     let balanced = text(spec, "type") == "LoadBalancer";
-    // Kubernetes writes this one with a capital.
-    let ranges = path.child("LoadBalancerSourceRanges");
-    if !list(spec, "loadBalancerSourceRanges").is_empty() && !balanced {
-        errors.push(FieldError::forbidden(&ranges, BALANCED_ONLY));
-    }
-    for (index, range) in texts(spec, "loadBalancerSourceRanges").enumerate() {
-        block(range.trim(), &ranges.index(index), errors);
-    }
     for name in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
         if is_given(spec, name) && !balanced {
             errors.push(FieldError::forbidden(&path.child(name), BALANCED_ONLY));

@@ -1,51 +1,21 @@
-//! Being taken for somebody else: `Impersonate-*` headers, and whether the one who asks may.
+//! Whom a request asks to be taken for: its `Impersonate-*` headers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use allotment_machinery::gotext::go_quote;
 use http::HeaderMap;
-use http::request::Parts;
 
-use super::user::{
-    EXTRA_IN_PROCESS, GROUP_AUTHENTICATED, GROUP_UNAUTHENTICATED, USER_ANONYMOUS, service_account_groups,
-    split_service_account,
-};
-use super::{Attributes, Decision, UserInfo, authorize, forbidden};
-use crate::request::RequestInfo;
-use crate::server::{ApiServer, TenantState};
+use crate::auth::UserInfo;
 use crate::status::ApiError;
 
 const HEADER_USER: &str = "impersonate-user";
 const HEADER_GROUP: &str = "impersonate-group";
 const HEADER_UID: &str = "impersonate-uid";
 const HEADER_EXTRA_PREFIX: &str = "impersonate-extra-";
-const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
-
-/// The identity that the request asks to be taken for, if `user` may take it; `user` itself where it
-/// asks for none.
-pub(crate) async fn impersonate(
-    server: &ApiServer,
-    tenant: &TenantState,
-    user: Arc<UserInfo>,
-    parts: &Parts,
-) -> Result<Arc<UserInfo>, ApiError> {
-    let Some(wanted) = wanted_user(&parts.headers)? else { return Ok(user) };
-    for request in needed(&wanted) {
-        let attributes = Attributes { user: &user, request: &request };
-        if let Decision::NoOpinion { reason } = authorize(server, tenant, &attributes).await {
-            return Err(forbidden(&attributes, &reason));
-        }
-    }
-    if wanted.extra.contains_key(EXTRA_IN_PROCESS) {
-        return Err(ApiError::bad_request(format!("{EXTRA_IN_PROCESS} cannot be impersonated")));
-    }
-    Ok(Arc::new(completed(wanted)))
-}
 
 /// What the headers say, as they say it. An empty user counts as none.
-fn wanted_user(headers: &HeaderMap) -> Result<Option<UserInfo>, ApiError> {
+pub(super) fn wanted_user(headers: &HeaderMap) -> Result<Option<UserInfo>, ApiError> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let mut wanted = UserInfo { name: first(HEADER_USER), uid: first(HEADER_UID), ..UserInfo::default() };
@@ -61,47 +31,6 @@ fn wanted_user(headers: &HeaderMap) -> Result<Option<UserInfo>, ApiError> {
         return Err(ApiError::bad_request(message));
     }
     Ok((!nameless).then_some(wanted))
-}
-
-/// The rights that it takes to be taken for `wanted`: the verb impersonate on each thing named.
-fn needed(wanted: &UserInfo) -> Vec<RequestInfo> {
-    let on = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| RequestInfo {
-        is_resource: true,
-        verb: "impersonate",
-        group: group.to_owned(),
-        version: if group.is_empty() { "" } else { "v1" }.to_owned(),
-        resource: resource.to_owned(),
-        subresource: subresource.to_owned(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        ..RequestInfo::default()
-    };
-    let mut all = vec![match split_service_account(&wanted.name) {
-        Some((namespace, name)) => on("", "serviceaccounts", "", namespace, name),
-        None => on("", "users", "", "", &wanted.name),
-    }];
-    all.extend(wanted.groups.iter().map(|group| on("", "groups", "", "", group)));
-    for (key, values) in &wanted.extra {
-        all.extend(values.iter().map(|value| on(AUTHENTICATION_GROUP, "userextras", key, "", value)));
-    }
-    if !wanted.uid.is_empty() {
-        all.push(on(AUTHENTICATION_GROUP, "uids", "", "", &wanted.uid));
-    }
-    all
-}
-
-/// Adds the groups that go without saying: those of a service account if no group was named, and whether
-/// the user counts as authenticated unless the request says that itself.
-fn completed(mut wanted: UserInfo) -> UserInfo {
-    if let (Some((namespace, _)), true) = (split_service_account(&wanted.name), wanted.groups.is_empty()) {
-        wanted.groups = service_account_groups(namespace);
-    }
-    if wanted.name == USER_ANONYMOUS {
-        wanted.add_group(GROUP_UNAUTHENTICATED);
-    } else if !wanted.is_in(GROUP_UNAUTHENTICATED) {
-        wanted.add_group(GROUP_AUTHENTICATED);
-    }
-    wanted
 }
 
 /// Undoes percent-encoding; what is not well encoded stays as it is.
