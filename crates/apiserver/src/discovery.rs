@@ -114,13 +114,13 @@ fn priority(version: &str) -> (u8, u64, u64) {
     number(rest).map_or((0, 0, 0), |major| (3, major, 0))
 }
 
-/// The most bytes of aggregated documents that are kept: those of built-in kinds and of some ten tenants with
+/// The most bytes of documents that are kept: those of built-in kinds and of some ten tenants with
 /// definitions of their own, which clients ask for in bursts.
 const CAPACITY: usize = 1024 * 1024;
 
-/// An aggregated document as it is sent.
+/// A document as it is sent.
 #[derive(Debug)]
-pub(crate) struct Aggregated {
+pub(crate) struct Written {
     /// JSON.
     pub(crate) body: Bytes,
     /// Names its content.
@@ -129,21 +129,28 @@ pub(crate) struct Aggregated {
     digest: [u8; 32],
 }
 
-impl Aggregated {
+impl Written {
     fn of(document: &Value) -> Self {
-        let body = document.to_vec();
-        Aggregated { etag: format!("\"{:016X}\"", fnv1a(&body)), digest: token_digest(&body), body: Bytes::from(body) }
+        Written::of_bytes(document.to_vec())
+    }
+
+    fn of_bytes(body: Vec<u8>) -> Self {
+        Written { etag: format!("\"{:016X}\"", fnv1a(&body)), digest: token_digest(&body), body: Bytes::from(body) }
     }
 }
 
-/// The documents that were written of one table of kinds, while they are kept: that of the core group, that of
-/// all others.
+/// The documents that were written of one table of kinds, while they are kept.
 #[derive(Debug, Default)]
-pub(crate) struct TableDocuments([Mutex<Weak<Aggregated>>; 2]);
+pub(crate) struct TableDocuments {
+    /// That of the core group, that of all others.
+    aggregated: [Mutex<Weak<Written>>; 2],
+    /// Those of groups and versions, by path.
+    plain: Mutex<BTreeMap<String, Weak<Written>>>,
+}
 
-/// The aggregated documents of all tenants that were asked for lately. Equal ones are kept once.
+/// The documents of all tenants that were asked for lately. Equal ones are kept once.
 #[derive(Debug)]
-pub(crate) struct Documents(Mutex<Recent<[u8; 32], Arc<Aggregated>>>);
+pub(crate) struct Documents(Mutex<Recent<[u8; 32], Arc<Written>>>);
 
 impl Default for Documents {
     fn default() -> Self {
@@ -153,16 +160,40 @@ impl Default for Documents {
 
 impl Documents {
     /// The aggregated document of the core group (`/api`) or of all others (`/apis`).
-    pub(crate) fn aggregated(&self, registry: &Registry, core: bool) -> Arc<Aggregated> {
-        let mut written = registry.documents().0[usize::from(core)].lock().unwrap_or_else(PoisonError::into_inner);
-        let document = written.upgrade().unwrap_or_else(|| Arc::new(Aggregated::of(&aggregated(registry, core))));
+    pub(crate) fn aggregated(&self, registry: &Registry, core: bool) -> Arc<Written> {
+        let written = &registry.documents().aggregated[usize::from(core)];
+        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        let document = written.upgrade().unwrap_or_else(|| Arc::new(Written::of(&aggregated(registry, core))));
         let document = self.used(document);
         *written = Arc::downgrade(&document);
         document
     }
 
+    /// The document of a group or of a version of one, in JSON and on a line of its own: as it was written, or as
+    /// `write` makes it, if there is such a group.
+    pub(crate) fn plain(
+        &self,
+        registry: &Registry,
+        path: &str,
+        write: impl FnOnce() -> Option<Value>,
+    ) -> Option<Arc<Written>> {
+        let plain = || registry.documents().plain.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = plain().get(path).and_then(Weak::upgrade);
+        let document = match known {
+            Some(document) => document,
+            None => {
+                let mut body = write()?.to_vec();
+                body.push(b'\n');
+                Arc::new(Written::of_bytes(body))
+            }
+        };
+        let document = self.used(document);
+        plain().insert(path.to_owned(), Arc::downgrade(&document));
+        Some(document)
+    }
+
     /// The document of that content that is kept from now on, used now.
-    fn used(&self, document: Arc<Aggregated>) -> Arc<Aggregated> {
+    fn used(&self, document: Arc<Written>) -> Arc<Written> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = kept.find(&document.digest) {
             return kept;
@@ -392,7 +423,7 @@ mod tests {
         let documents = Documents::default();
         let registry = Registry::new(crate::builtin::kinds());
         let first = documents.aggregated(&registry, false);
-        let same = |other: &Arc<Aggregated>| Arc::ptr_eq(&first, other);
+        let same = |other: &Arc<Written>| Arc::ptr_eq(&first, other);
         assert!(same(&documents.aggregated(&registry.clone(), false)), "another tenant without definitions");
         assert!(same(&documents.aggregated(&Registry::new(crate::builtin::kinds()), false)), "an equal table");
         let fewer = registry.kinds().filter(|kind| kind.group != "apps").cloned();
@@ -402,15 +433,37 @@ mod tests {
     }
 
     #[test]
+    fn a_document_of_a_version_is_written_once_for_a_table_of_kinds() {
+        let documents = Documents::default();
+        let registry = Registry::new(crate::builtin::kinds());
+        let times = std::cell::Cell::new(0);
+        let told = |registry: &Registry, path: &str, version: &str| {
+            documents.plain(registry, path, || {
+                times.set(times.get() + 1);
+                api_resource_list(registry, "", version)
+            })
+        };
+        let first = told(&registry, "api/v1", "v1").expect("it is there");
+        let again = told(&registry.clone(), "api/v1", "v1").expect("it is there");
+        assert!(Arc::ptr_eq(&first, &again) && first.body.ends_with(b"}\n"));
+        assert_eq!(times.get(), 1);
+        assert!(told(&registry, "api/v9", "v9").is_none() && told(&registry, "api/v9", "v9").is_none());
+        assert_eq!(times.get(), 3, "what is not there is not remembered");
+        let other = told(&registry.with_custom([]), "api/v1", "v1").expect("it is there");
+        assert!(Arc::ptr_eq(&first, &other), "equal documents are one");
+        assert_eq!(times.get(), 4, "another table has its own");
+    }
+
+    #[test]
     fn a_document_that_is_asked_for_all_the_time_is_not_the_first_to_go() {
         let documents = Documents::default();
         let registry = Registry::new(crate::builtin::kinds());
         let hot = Arc::downgrade(&documents.aggregated(&registry, false));
         let bytes = hot.upgrade().expect("it is kept").body.len();
         for n in 0..2 * CAPACITY / bytes {
-            let other = Aggregated { digest: token_digest(&n.to_be_bytes()), ..Aggregated::of(&json!({})) };
+            let other = Written { digest: token_digest(&n.to_be_bytes()), ..Written::of(&json!({})) };
             let body = Bytes::from(vec![b' '; bytes]);
-            documents.used(Arc::new(Aggregated { body, ..other }));
+            documents.used(Arc::new(Written { body, ..other }));
             drop(documents.aggregated(&registry, false));
             assert!(hot.upgrade().is_some(), "it is kept after {n} others");
         }

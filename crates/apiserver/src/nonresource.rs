@@ -1,5 +1,7 @@
 //! Paths that are not about objects: discovery, version, health, OpenAPI, metrics.
 
+use std::sync::Arc;
+
 use allotment_machinery::json;
 use allotment_machinery::json::Value;
 use http::header::{self, HeaderValue};
@@ -11,7 +13,7 @@ use crate::body::ResponseBody;
 use crate::discovery;
 use crate::endpoints::render::encoded;
 use crate::health;
-use crate::negotiation::{self, Accept, Asked};
+use crate::negotiation::{self, Accept, Asked, Media};
 use crate::openapi;
 use crate::query::Query;
 use crate::server::Context;
@@ -77,23 +79,34 @@ fn document(cx: &Context, parts: &Parts, segments: &[&str]) -> Result<Option<Res
     // them like a GET, and so do we.
     let refused = !matches!(parts.method, Method::GET | Method::HEAD | Method::PUT);
     let not_put = parts.method == Method::PUT;
-    let value = match segments {
+    let kept = |write: &dyn Fn() -> Option<Value>| {
+        cx.server.discovered().plain(&registry, &segments.join("/"), write).map(Told::Written)
+    };
+    let told = match segments {
         ["api" | "apis"] if !refused && discovery::wants_aggregated(accept_header) => {
             let document = cx.server.discovered().aggregated(&registry, segments == ["api"]);
             return Ok(Some(with_etag(parts, &document)));
         }
-        ["api"] => Some(discovery::api_versions(server_address(cx))),
-        ["apis"] => Some(discovery::api_group_list(&registry)),
-        ["apis", group] => discovery::api_group(&registry, group),
-        ["api", version] => Some(resource_list(cx, "", version)?),
-        ["apis", group, version] if registry.has_builtin_group(group) => Some(resource_list(cx, group, version)?),
-        ["apis", group, version] => discovery::api_resource_list(&registry, group, version),
+        ["api"] => Some(Told::Value(discovery::api_versions(server_address(cx)))),
+        ["apis"] => kept(&|| Some(discovery::api_group_list(&registry))),
+        ["apis", group] => kept(&|| discovery::api_group(&registry, group)),
+        ["api", version] => {
+            let list = kept(&|| discovery::api_resource_list(&registry, "", version));
+            Some(list.ok_or_else(ApiError::unknown_resource)?)
+        }
+        ["apis", group, version] => {
+            let list = kept(&|| discovery::api_resource_list(&registry, group, version));
+            if list.is_none() && registry.has_builtin_group(group) {
+                return Err(ApiError::unknown_resource());
+            }
+            list
+        }
         ["version"] if not_put => return Err(ApiError::method_not_allowed()),
-        ["version"] => Some(version(&cx.tenant.version)),
-        [""] => Some(paths(cx)),
+        ["version"] => Some(Told::Value(version(&cx.tenant.version))),
+        [""] => Some(Told::Value(paths(cx))),
         _ => None,
     };
-    let Some(value) = value else { return Ok(None) };
+    let Some(told) = told else { return Ok(None) };
     if refused {
         return Err(ApiError::method_not_allowed());
     }
@@ -106,12 +119,27 @@ fn document(cx: &Context, parts: &Parts, segments: &[&str]) -> Result<Option<Res
         _ => {}
     }
     let accept = negotiation::accept(accept_header, Asked::Document)?;
-    Ok(Some(response(200, accept.media.content_type(), encoded(&value, accept))))
+    Ok(Some(response(200, accept.media.content_type(), told.encoded(accept))))
 }
 
-fn resource_list(cx: &Context, group: &str, version: &str) -> Result<Value, ApiError> {
-    let list = discovery::api_resource_list(&cx.tenant.registry(), group, version);
-    list.ok_or_else(ApiError::unknown_resource)
+/// What a path tells.
+enum Told {
+    /// This.
+    Value(Value),
+    /// What was written once, in JSON.
+    Written(Arc<discovery::Written>),
+}
+
+impl Told {
+    fn encoded(&self, accept: Accept) -> ResponseBody {
+        match self {
+            Told::Value(value) => encoded(value, accept),
+            Told::Written(document) if accept.media == Media::Json && !accept.pretty => {
+                ResponseBody::full(document.body.clone())
+            }
+            Told::Written(document) => encoded(&json::parse(&document.body).unwrap_or_default(), accept),
+        }
+    }
 }
 
 /// Host and port of the tenant's URL.
@@ -122,7 +150,7 @@ fn server_address(cx: &Context) -> &str {
 }
 
 /// The aggregated document; 304 without a body to those who have it already.
-fn with_etag(parts: &Parts, document: &discovery::Aggregated) -> Response<ResponseBody> {
+fn with_etag(parts: &Parts, document: &discovery::Written) -> Response<ResponseBody> {
     let etag = document.etag.as_str();
     let mut answer = response(200, discovery::AGGREGATED, ResponseBody::full(document.body.clone()));
     if openapi::has(parts, etag) {

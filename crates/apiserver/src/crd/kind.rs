@@ -6,7 +6,7 @@ use std::sync::Arc;
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::schema::{Interner, Schema, parse_structural};
+use allotment_machinery::schema::{Interner, parse_structural};
 use allotment_pki::token_digest;
 use base64::Engine;
 use bytes::Bytes;
@@ -113,6 +113,9 @@ pub fn kind_from_definition(definition: &Map, body: &Bytes, interner: &Interner)
         let path = Path::new("spec").child("versions");
         return Err(vec![FieldError::required(&path, "one version has to be the storage version")]);
     };
+    // Objects may have been written under an older schema, or through another version, which fills in other defaults.
+    let generation = spec::map(definition, "metadata").get("generation").and_then(Value::as_i64).unwrap_or(1);
+    let changed = generation > 1 || versions.iter().any(|(_, own)| !Arc::ptr_eq(own, &storage));
     versions.sort_by(|(left, _), (right, _)| compare_versions(left.name(), right.name()));
     let names = accepted_names(definition);
     let list = |name: &str| spec::texts(names, name).map(str::to_owned).collect();
@@ -131,7 +134,14 @@ pub fn kind_from_definition(definition: &Map, body: &Bytes, interner: &Interner)
         categories: list("categories"),
         namespaced: spec::text(spec::of(definition), "scope") == "Namespaced",
         custom: true,
-        versions: versions.into_iter().map(|(version, own)| row(definition, body, version, own, &storage)).collect(),
+        versions: versions
+            .into_iter()
+            .map(|(version, own)| {
+                let schema =
+                    CustomSchema { own, storage: Arc::clone(&storage), changed, source: source(body, version) };
+                row(definition, version, schema)
+            })
+            .collect(),
         strategy: Arc::new(CustomStrategy { with_status, scales, terminating: is_terminating(definition) }),
         stored_as: None,
         connect: None,
@@ -152,9 +162,8 @@ fn scale_of(version: VersionSpec<'_>) -> Option<Scale> {
     })
 }
 
-fn row(definition: &Map, body: &Bytes, version: VersionSpec<'_>, own: Arc<Schema>, storage: &Arc<Schema>) -> Version {
+fn row(definition: &Map, version: VersionSpec<'_>, schema: CustomSchema) -> Version {
     let scale = scale_of(version);
-    let generation = spec::map(definition, "metadata").get("generation").and_then(Value::as_i64).unwrap_or(1);
     let selectable = spec::list(version.0, "selectableFields").iter().filter_map(Value::as_object);
     Version {
         name: version.name().to_owned(),
@@ -164,12 +173,7 @@ fn row(definition: &Map, body: &Bytes, version: VersionSpec<'_>, own: Arc<Schema
         columns: columns(version),
         subresources: Subresources { status: version.has_status(), scale, others: Vec::new() },
         verbs: VERBS,
-        schema: Arc::new(CustomSchema {
-            own,
-            storage: Arc::clone(storage),
-            changed: generation > 1,
-            source: source(body, version),
-        }),
+        schema: Arc::new(schema),
         selectable_fields: selectable
             .map(|field| spec::text(field, "jsonPath").trim_start_matches('.').to_owned())
             .collect(),

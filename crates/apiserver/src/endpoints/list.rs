@@ -146,17 +146,15 @@ struct Start {
 
 /// Reads one page.
 pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Selection) -> Result<ListPage, ApiError> {
-    let start = start(call, options).await?;
+    let start = start(call, options, selection).await?;
     let everything = selection.is_everything();
     let (mut at, mut after) = (start.at, start.after);
-    if let (Some(name), None, None) = (selection.only_name(), at, &after)
-        && (!call.row.kind.namespaced || !call.object_namespace().is_empty())
-    {
+    if let (Some(name), None, None) = (only_object(call, selection), at, &after) {
         return only(call, name, selection).await;
     }
     let mut entries = Vec::new();
-    let any_version = options.resource_version == "0" && options.continue_token.is_empty();
-    let most = if any_version && comes_from_cache(call.row) { 0 } else { options.limit };
+    let whole = options.resource_version == "0" && comes_from_cache(call.row);
+    let most = if whole { 0 } else { options.limit };
     loop {
         let limit = if everything { most } else { CHUNK };
         let query = ListQuery { scope: scope(call), at, after: after.clone(), limit };
@@ -190,6 +188,11 @@ fn comes_from_cache(row: &Row) -> bool {
     row.kind.plural != "events" || !row.kind.shown_group().is_empty()
 }
 
+/// The name of the one object that can be selected, if there is only one.
+fn only_object<'a>(call: &Call<'_>, selection: &'a Selection) -> Option<&'a str> {
+    selection.only_name().filter(|_| !call.row.kind.namespaced || !call.object_namespace().is_empty())
+}
+
 /// The page of the one object that can be selected.
 async fn only(call: &Call<'_>, name: &str, selection: &Selection) -> Result<ListPage, ApiError> {
     // The revision is read first: the object may be newer than the page says, never older.
@@ -210,7 +213,7 @@ pub(super) fn scope(call: &Call<'_>) -> Scope {
     }
 }
 
-async fn start(call: &Call<'_>, options: &ListOptions) -> Result<Start, ApiError> {
+async fn start(call: &Call<'_>, options: &ListOptions, selection: &Selection) -> Result<Start, ApiError> {
     if !options.continue_token.is_empty() {
         return continued(call.cx.tenant.tenant.as_str(), options);
     }
@@ -228,10 +231,10 @@ async fn start(call: &Call<'_>, options: &ListOptions) -> Result<Start, ApiError
     if asked > current {
         return Err(store::too_large_version(asked, current));
     }
-    // A limit without a match has always meant exactly this revision.
+    // A limit without a match has always meant exactly this revision, but of lists of one object.
     let exact = match options.resource_version_match {
         Some(version_match) => version_match == RevisionMatch::Exact,
-        None => options.limit > 0,
+        None => options.limit > 0 && only_object(call, selection).is_none(),
     };
     Ok(Start { at: exact.then_some(asked), after: None })
 }

@@ -283,7 +283,8 @@ fn wanted(call: &Call<'_>, body: Value) -> Result<Wanted, ApiError> {
     }
     let replicas = body.get("spec").and_then(|spec| spec.get("replicas")).and_then(Value::as_i64).unwrap_or_default();
     let text = |field: &str| metadata_str(&body, field).filter(|text| !text.is_empty()).map(str::to_owned);
-    let resource_version = text("resourceVersion").filter(|version| version != "0");
+    // Custom kinds have to be told which version is meant once any is named.
+    let resource_version = text("resourceVersion").filter(|version| version != "0" || call.row.kind.custom);
     Ok(Wanted { replicas, resource_version, uid: text("uid") })
 }
 

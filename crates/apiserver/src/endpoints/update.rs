@@ -242,6 +242,10 @@ async fn prepared(
     let held = services::before_write(cx, row, Some(old), &mut object).await?;
     row.kind.strategy.prepare(operation, &mut object);
     count_generation(row, subresource, options.retyped, old, &mut object);
+    if subresource == "scale" && row.kind.custom {
+        // A number at a place that no schema knows is a change all the same, and nowhere to be found.
+        row.version().schema.decode(&mut object).map_err(|error| ApiError::bad_request(error.message))?;
+    }
     validate(row, operation, old, &object, name)?;
     for text in row.kind.strategy.warnings(operation, &object) {
         cx.warn(text);

@@ -3,7 +3,8 @@
 //!
 //! Directives: `$patch: replace|delete` in objects and in elements of lists, `$retainKeys`,
 //! `$deleteFromPrimitiveList/<field>`, `$setElementOrder/<field>`. Only within a new element of a merged list
-//! they reach the result, as Kubernetes has it: a decoder finds fields there that it does not know.
+//! they reach the result, and `$retainKeys` wherever there is nothing to be merged with, as Kubernetes has it: a
+//! decoder finds fields there that it does not know.
 //! What a type says about its fields comes through [`PatchSchema`]; fields that it does not know are
 //! merged as objects and replaced as lists.
 
@@ -185,9 +186,8 @@ pub(super) fn clean(value: Value) -> Option<Value> {
 }
 
 fn without_directives(map: Map) -> Map {
-    let is_directive = |key: &str| {
-        matches!(key, DIRECTIVE | RETAIN_KEYS) || key.starts_with(DELETE_FROM_LIST) || key.starts_with(ELEMENT_ORDER)
-    };
+    let is_directive =
+        |key: &str| key == DIRECTIVE || key.starts_with(DELETE_FROM_LIST) || key.starts_with(ELEMENT_ORDER);
     map.into_iter()
         .filter(|(key, value)| !value.is_null() && !is_directive(key))
         .filter_map(|(key, value)| clean(value).map(|value| (key, value)))

@@ -149,7 +149,10 @@ impl Maker {
                 1 => {
                     add("sendInitialEvents", "true".to_owned());
                     add("resourceVersionMatch", "NotOlderThan".to_owned());
-                    add("allowWatchBookmarks", "true".to_owned());
+                    if kind.plural != "events" {
+                        // The end of those is told by etcd, some time later.
+                        add("allowWatchBookmarks", "true".to_owned());
+                    }
                 }
                 _ => {
                     let version = self.version_to_read();

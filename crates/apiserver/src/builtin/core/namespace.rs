@@ -112,6 +112,11 @@ impl Strategy for Namespace {
         true
     }
 
+    /// The first deletion marks a namespace, even one that is empty.
+    fn ends_gracefully(&self) -> bool {
+        true
+    }
+
     fn begin_deletion(&self, object: &mut Map) {
         if let Some(status) = object.object_mut("status") {
             status.insert("phase", "Terminating");

@@ -123,8 +123,17 @@ const AT_ROOT: [(&str, &str); 22] = [
     ("x-kubernetes-validations", "XValidations"),
 ];
 
+/// What the root of a schema may not say of which the schema of the status is a part. Complaints come field by
+/// field, and the first is the last: the type behind what names the schema, before all else.
 fn check_root(schema: &Value, path: &Path) -> Option<FieldError> {
     let map = schema.as_object()?;
+    let kind = spec::text(map, "type");
+    let named = ["id", "$schema", "$ref"].iter().any(|name| !spec::text(map, name).is_empty());
+    if !matches!(kind, "" | "object") && !named {
+        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is \
+                      enabled";
+        return Some(FieldError::invalid(&path.child("type"), kind, detail));
+    }
     let says = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),

@@ -88,6 +88,12 @@ fn retained_keys_clear_the_others() {
     );
     check(original, r#"{"inner":{"$retainKeys":["type"],"type":"B","b":1}}"#, "invalid patch format of retainKeys");
     check(original, r#"{"inner":{"$retainKeys":"type"}}"#, "invalid patch format of retainKeys");
+    check("{}", r#"{"inner":{"$retainKeys":["a"],"a":1}}"#, r#"{"inner":{"$retainKeys":["a"],"a":1}}"#);
+    check(
+        original,
+        r#"{"inner":{"$patch":"replace","$retainKeys":["a"],"a":1}}"#,
+        r#"{"inner":{"$retainKeys":["a"],"a":1}}"#,
+    );
     check(original, r#"{"inner":{"$retainKeys":["b"],"b":1,"a":null}}"#, r#"{"inner":{"b":1}}"#);
 }
 
