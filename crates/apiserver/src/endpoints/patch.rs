@@ -114,6 +114,11 @@ fn patched(call: &Call<'_>, patch_type: PatchType, old: Map, validation: FieldVa
     let Value::Object(mut object) = patched else {
         return Err(invalid_result("the result of the patch is no object"));
     };
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if row.kind.custom && call.cx.info.subresource == "status" && !kind.is_empty() {
+        // Nothing but the status is taken from it.
+        object.insert("kind", row.kind.kind.as_str());
+    }
     check_unmoved(row, patch_type, &mut object)?;
     let complaints = decode::shape(row, &mut object, complaints).map_err(|error| invalid_result(&error.message))?;
     match validation {
