@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
 use super::aggregate::Aggregated;
-use super::conditions::{Said, is_true, whole_seconds};
+use super::conditions::{Said, find, is_true, whole_seconds};
 use super::plan::Plan;
 use super::prefixes;
 use super::request::to_value;
@@ -116,8 +116,9 @@ fn prefix_condition(request: &ClusterRequest, grant: &ClusterRequestGrant, clust
     } else if grant.spec.resolved.dedicated {
         (false, PrefixReason::Dedicated)
     } else {
-        // Who had it may be gone by now; that it was taken remains true.
-        (false, prefixes::obstacle(proposed, others).unwrap_or(PrefixReason::Taken))
+        // What was told stays true, whoever else comes and goes; and who had it may be gone by now.
+        let reason = told_before(request).or_else(|| prefixes::obstacle(proposed, others));
+        (false, reason.unwrap_or(PrefixReason::Taken))
     };
     let message = match reason {
         PrefixReason::Honored => format!("the prefix is {given:?}, as proposed"),
@@ -134,6 +135,13 @@ fn prefix_condition(request: &ClusterRequest, grant: &ClusterRequestGrant, clust
         PrefixReason::Dedicated => "a dedicated Cluster has no prefixes".to_owned(),
     };
     Some(Said::new(ConditionType::PrefixHonored, honored, reason.as_str(), message))
+}
+
+/// Why the prefix was not given, as the status tells already of this generation of the request.
+fn told_before(request: &ClusterRequest) -> Option<PrefixReason> {
+    let told = find(&request.status.as_ref()?.conditions, ConditionType::PrefixHonored)?;
+    let current = told.status == "False" && told.observed_generation == request.metadata.generation;
+    current.then(|| PrefixReason::from_text(&told.reason)).flatten()
 }
 
 fn version_condition(snapshot: &Snapshot, cluster: &Cluster, asked: &Aggregated) -> Option<Said> {

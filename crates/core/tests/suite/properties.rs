@@ -261,6 +261,31 @@ proptest! {
     }
 
     #[test]
+    fn whoever_is_not_due_has_nothing_new_to_do(steps in steps()) {
+        let mut store = start();
+        let mut names = Names::default();
+        let mut schedulers: Vec<Scheduler> = (0..SCHEDULERS).map(|_| Scheduler::default()).collect();
+        let mut observer = Scheduler::default();
+        let mut idle = BTreeSet::new();
+        for step in &steps {
+            run(&mut store, &mut schedulers, &mut names, step);
+            observer.observe(&store, usize::MAX);
+            let due = observer.snapshot.take_due();
+            let mut still = BTreeSet::new();
+            for (key, _) in store.all("ClusterRequest") {
+                let plan = decide_request(&observer.snapshot, key, store.time(), &mut names.clone());
+                let done = is_done(&plan);
+                let forgotten = !done && idle.contains(key) && !due.requests.contains(key);
+                prop_assert!(!forgotten || matches!(step, Step::Wait { .. }), "{key} is not due after {step:?}: {plan:?}");
+                if done {
+                    still.insert(key.clone());
+                }
+            }
+            idle = still;
+        }
+    }
+
+    #[test]
     fn removing_a_purpose_or_a_profile_changes_no_grant(asked in prop::collection::vec(0..PURPOSES.len(), 1..REQUESTS), gone in 0usize..4) {
         let mut store = start();
         for (index, purpose) in asked.iter().enumerate() {

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use allotment_api::names;
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{
-    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ObjectRef, Profile,
-    Purpose,
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ClusterSpec,
+    ClusterStatus, ObjectRef, Profile, Purpose,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
+use super::open::Slot;
 use super::{MOST_GONE, ProfileEntry, Snapshot, annotation, set_member, tenant_key};
 use crate::requests::conditions::is_true;
 use crate::requests::expressions::Equivalences;
@@ -145,18 +147,20 @@ impl Snapshot {
     pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Cluster>) {
         let old = self.clusters.remove(&key);
         let was = (old.as_ref().map(|old| (self.closed(old), old.spec.purposes.clone())), self.vacate(&key));
+        let was = (was.0, was.1.map(Slot::place));
         for (cluster, enters) in [(&old, false), (&cluster, true)] {
             if let Some(cluster) = cluster {
                 self.index_cluster(&key, cluster, enters);
             }
         }
-        let tenants: Vec<ObjectKey> =
-            [&old, &cluster].into_iter().flatten().flat_map(|cluster| &cluster.spec.tenants).map(tenant_key).collect();
-        self.due_access.extend(self.access_to_cluster.get(&key).into_iter().flatten().cloned());
+        let tenants = concerned(old.as_ref(), cluster.as_ref());
         let [was_uid, is_uid] =
             [&old, &cluster].map(|cluster| cluster.as_ref().and_then(|cluster| cluster.metadata.uid.clone()));
-        for uid in [&was_uid, &is_uid].into_iter().flatten() {
-            self.due_access.extend(self.live_access.get(uid).into_iter().flatten().cloned());
+        if !same_but_tenants(old.as_ref(), cluster.as_ref()) {
+            self.due_access.extend(self.access_to_cluster.get(&key).into_iter().flatten().cloned());
+            for uid in [&was_uid, &is_uid].into_iter().flatten() {
+                self.due_access.extend(self.live_access.get(uid).into_iter().flatten().cloned());
+            }
         }
         if let Some(was) = was_uid.filter(|was| Some(was) != is_uid.as_ref()) {
             if self.gone.len() == MOST_GONE {
@@ -174,7 +178,8 @@ impl Snapshot {
         }
         self.spares_beside(old.as_ref(), &key);
         let cluster = self.clusters.get(&key);
-        let is = (cluster.map(|new| (self.closed(new), new.spec.purposes.clone())), self.slots.get(&key).cloned());
+        let slot = self.slots.get(&key).cloned().map(Slot::place);
+        let is = (cluster.map(|new| (self.closed(new), new.spec.purposes.clone())), slot);
         if was != is {
             self.waiting_are_due();
         }
@@ -243,6 +248,67 @@ impl Snapshot {
         }
         self.due_clusters.extend(keys);
     }
+}
+
+/// The requests that a change of a Cluster concerns: all of its tenants, or those that came and went if nothing
+/// else changed. A Cluster of a thousand tenants costs each newcomer no look at the others.
+fn concerned(old: Option<&Cluster>, new: Option<&Cluster>) -> Vec<ObjectKey> {
+    let [was, is] = [old, new].map(|cluster| cluster.map_or(&[][..], |cluster| &cluster.spec.tenants));
+    if !same_but_tenants(old, new) {
+        return was.iter().chain(is).map(tenant_key).collect();
+    }
+    // They come at the end and change in place: what stays at both ends is the same.
+    let front = was.iter().zip(is).take_while(|(was, is)| was == is).count();
+    let (was, is) = (&was[front..], &is[front..]);
+    let back = was.iter().rev().zip(is.iter().rev()).take_while(|(was, is)| was == is).count();
+    was[..was.len() - back].iter().chain(&is[..is.len() - back]).map(tenant_key).collect()
+}
+
+/// Whether two states of a Cluster differ at most in their tenants, and in notes of who wrote what and when.
+fn same_but_tenants(old: Option<&Cluster>, new: Option<&Cluster>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return false };
+    let ObjectMeta { uid, deletion_timestamp, annotations, finalizers, .. } = &old.metadata;
+    let meta = &new.metadata;
+    let ClusterSpec {
+        cluster_provider_ref,
+        cluster_config_ref,
+        kubernetes,
+        purposes,
+        dedicated,
+        tenants: _,
+        deletion_policy,
+        idle_grace,
+        ceilings,
+    } = &old.spec;
+    let spec = &new.spec;
+    (uid, deletion_timestamp, annotations, finalizers)
+        == (&meta.uid, &meta.deletion_timestamp, &meta.annotations, &meta.finalizers)
+        && (cluster_provider_ref, cluster_config_ref, kubernetes, purposes)
+            == (&spec.cluster_provider_ref, &spec.cluster_config_ref, &spec.kubernetes, &spec.purposes)
+        && (dedicated, deletion_policy, idle_grace, ceilings)
+            == (&spec.dedicated, &spec.deletion_policy, &spec.idle_grace, &spec.ceilings)
+        && same_status(old.status.as_ref(), new.status.as_ref())
+}
+
+/// Whether two statuses say the same, of whichever generation.
+fn same_status(old: Option<&ClusterStatus>, new: Option<&ClusterStatus>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
+    let ClusterStatus {
+        observed_generation: _,
+        last_reconcile_time: _,
+        phase,
+        conditions,
+        kubernetes,
+        leftovers,
+        provider_status,
+    } = old;
+    let says = |condition: &Condition| {
+        let Condition { type_, status, reason, message, observed_generation: _, last_transition_time: _ } = condition;
+        (type_.clone(), status.clone(), reason.clone(), message.clone())
+    };
+    (phase, kubernetes, leftovers, provider_status)
+        == (&new.phase, &new.kubernetes, &new.leftovers, &new.provider_status)
+        && conditions.iter().map(says).eq(new.conditions.iter().map(says))
 }
 
 fn profiles_of(provider: &ClusterProvider, equivalences: &Equivalences) -> BTreeMap<String, ProfileEntry> {

@@ -27,6 +27,16 @@ pub(super) enum Slot {
     Spare { purposes: BTreeSet<String> },
 }
 
+impl Slot {
+    /// Where the Cluster stands, whatever the number of its tenants: that changes who comes first, not who fits.
+    pub(super) fn place(self) -> Self {
+        match self {
+            Slot::Shared { shape, tenants: _ } => Slot::Shared { shape, tenants: 0 },
+            Slot::Spare { purposes } => Slot::Spare { purposes },
+        }
+    }
+}
+
 impl Snapshot {
     /// Takes a Cluster out of the indexes; where it stood.
     pub(super) fn vacate(&mut self, key: &ObjectKey) -> Option<Slot> {
