@@ -13,6 +13,8 @@ pub(crate) type Unmet = (FindingReason, String);
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     candidates: Vec<(usize, Vec<Finding>)>,
+    /// Findings of candidates that cannot be among those listed.
+    beyond: usize,
 }
 
 impl Findings {
@@ -35,11 +37,25 @@ impl Findings {
         }
     }
 
+    /// Adds candidates that lack the same, in the order of their names.
+    pub(crate) fn add_all<'a>(
+        &mut self,
+        provider: &str,
+        profile: &str,
+        clusters: impl ExactSizeIterator<Item = &'a String>,
+        unmet: &[Unmet],
+    ) {
+        self.beyond += clusters.len().saturating_sub(MAX_FINDINGS) * unmet.len();
+        for cluster in clusters.take(MAX_FINDINGS) {
+            self.add(provider, profile, cluster, unmet.to_vec());
+        }
+    }
+
     /// The findings to list, and how many there are beyond.
     pub(crate) fn bounded(mut self) -> (Vec<Finding>, usize) {
         self.candidates.sort();
         let mut all: Vec<Finding> = self.candidates.into_iter().flat_map(|(_, findings)| findings).collect();
-        let omitted = all.len().saturating_sub(MAX_FINDINGS);
+        let omitted = all.len().saturating_sub(MAX_FINDINGS) + self.beyond;
         all.truncate(MAX_FINDINGS);
         (all, omitted)
     }

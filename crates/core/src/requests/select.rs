@@ -276,7 +276,7 @@ impl Snapshot {
     }
 
     /// What a Cluster lacks.
-    fn unmet_by_cluster(
+    pub(crate) fn unmet_by_cluster(
         &self,
         cluster: &Cluster,
         purposes: &BTreeSet<String>,
@@ -389,10 +389,18 @@ impl Snapshot {
                 findings.add(provider, name, "", unmet);
             }
         }
-        for (key, cluster) in &self.clusters {
-            let reference = &cluster.spec.cluster_provider_ref;
-            let unmet = self.unmet_by_cluster(cluster, purposes, asked, now);
-            findings.add(&reference.name, &reference.profile, &key.to_string(), unmet);
+        for (alike, members) in &self.alike {
+            let unmet = |key| self.clusters.get(key).map(|it| self.unmet_by_cluster(it, purposes, asked, now));
+            // What is alike lacks the same, but for the age of Clusters that were never healthy.
+            let common = members.values().next().filter(|_| alike.provisioned).and_then(unmet);
+            match common {
+                Some(unmet) => findings.add_all(&alike.provider, &alike.profile, members.keys(), &unmet),
+                None => {
+                    for (name, key) in members {
+                        findings.add(&alike.provider, &alike.profile, name, unmet(key).unwrap_or_default());
+                    }
+                }
+            }
         }
         let (findings, findings_omitted) = findings.bounded();
         Refusal { reason, message, findings, findings_omitted }

@@ -2,8 +2,10 @@
 //!
 //! Clusters that a shared request may join are grouped by [`Shape`], all that eligibility depends on;
 //! inside a group they are ordered by how many tenants they have. So a decision looks at a few dozen
-//! groups, however many Clusters there are. What a decision makes of it is left to `select`.
+//! groups, however many Clusters there are. All of them are grouped once more by [`Alike`], for those whose
+//! request is refused. What a decision makes of it is left to `select`.
 
+mod alike;
 mod change;
 mod object;
 mod open;
@@ -24,6 +26,7 @@ use super::queue::QueueOrder;
 use super::versions::{Offer, Version};
 use crate::write::ObjectKey;
 
+use alike::{Alike, Members};
 pub use object::{Object, ObjectKind};
 pub(crate) use open::Shape;
 use open::Slot;
@@ -77,6 +80,9 @@ pub struct Snapshot {
     /// Open dedicated Clusters that never had a tenant, by exactly their purposes.
     pub(crate) spares: BTreeMap<BTreeSet<String>, BTreeSet<ObjectKey>>,
     slots: BTreeMap<ObjectKey, Slot>,
+    /// All Clusters, by what requests miss in them.
+    pub(crate) alike: BTreeMap<Alike, Members>,
+    alike_of: BTreeMap<ObjectKey, Alike>,
     /// By Purpose: Clusters made for no request, of which none came yet.
     pub(crate) unused_spares: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_purpose: BTreeMap<String, BTreeSet<ObjectKey>>,
@@ -131,6 +137,8 @@ impl Snapshot {
             shared: BTreeMap::new(),
             spares: BTreeMap::new(),
             slots: BTreeMap::new(),
+            alike: BTreeMap::new(),
+            alike_of: BTreeMap::new(),
             unused_spares: BTreeMap::new(),
             by_purpose: BTreeMap::new(),
             by_provider: BTreeMap::new(),

@@ -40,6 +40,7 @@ impl Slot {
 impl Snapshot {
     /// Takes a Cluster out of the indexes; where it stood.
     pub(super) fn vacate(&mut self, key: &ObjectKey) -> Option<Slot> {
+        self.leave_alike(key);
         let slot = self.slots.remove(key);
         match slot.clone() {
             Some(Slot::Shared { shape, tenants }) => {
@@ -53,6 +54,7 @@ impl Snapshot {
 
     /// Puts a Cluster where it is found now.
     pub(super) fn occupy(&mut self, key: &ObjectKey) {
+        self.join_alike(key);
         let Some(cluster) = self.clusters.get(key) else { return };
         let Some(slot) = self.slot_of(cluster) else { return };
         match &slot {
