@@ -9,55 +9,70 @@ pub const MAX_FINDINGS: usize = 32;
 /// One unmet requirement: why, and the trait, version or purpose as it was written.
 pub(crate) type Unmet = (FindingReason, String);
 
-/// Findings being collected.
-#[derive(Debug, Default)]
-pub(crate) struct Findings {
-    candidates: Vec<(usize, Vec<Finding>)>,
-    /// Findings of candidates that cannot be among those listed.
-    beyond: usize,
+/// A profile or a Cluster, and which of [`Findings::unmet`] it lacks. Sorted as findings are.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate<'a> {
+    count: usize,
+    provider: &'a str,
+    profile: &'a str,
+    cluster: &'a str,
+    unmet: usize,
 }
 
-impl Findings {
+/// Findings being collected. What is said of a candidate is written out only if it is listed.
+#[derive(Debug, Default)]
+pub(crate) struct Findings<'a> {
+    candidates: Vec<Candidate<'a>>,
+    unmet: Vec<Vec<Unmet>>,
+    /// How many findings there are of all candidates.
+    total: usize,
+}
+
+impl<'a> Findings<'a> {
     /// Adds a candidate; one that lacks nothing is not listed.
-    pub(crate) fn add(&mut self, provider: &str, profile: &str, cluster: &str, unmet: Vec<Unmet>) {
-        let count = unmet.len();
-        let mut findings: Vec<Finding> = unmet
-            .into_iter()
-            .map(|(reason, detail)| Finding {
-                provider: provider.to_owned(),
-                profile: profile.to_owned(),
-                cluster: cluster.to_owned(),
-                reason: reason.as_str().to_owned(),
-                detail,
-            })
-            .collect();
-        findings.sort();
-        if count > 0 {
-            self.candidates.push((count, findings));
-        }
+    pub(crate) fn add(&mut self, provider: &'a str, profile: &'a str, cluster: &'a str, unmet: Vec<Unmet>) {
+        self.add_all(provider, profile, std::iter::once(cluster), unmet);
     }
 
     /// Adds candidates that lack the same, in the order of their names.
-    pub(crate) fn add_all<'a>(
+    pub(crate) fn add_all(
         &mut self,
-        provider: &str,
-        profile: &str,
-        clusters: impl ExactSizeIterator<Item = &'a String>,
-        unmet: &[Unmet],
+        provider: &'a str,
+        profile: &'a str,
+        clusters: impl ExactSizeIterator<Item = &'a str>,
+        mut unmet: Vec<Unmet>,
     ) {
-        self.beyond += clusters.len().saturating_sub(MAX_FINDINGS) * unmet.len();
-        for cluster in clusters.take(MAX_FINDINGS) {
-            self.add(provider, profile, cluster, unmet.to_vec());
+        if unmet.is_empty() {
+            return;
         }
+        unmet.sort_by(|left, right| (left.0.as_str(), &left.1).cmp(&(right.0.as_str(), &right.1)));
+        self.total += clusters.len() * unmet.len();
+        let (count, at) = (unmet.len(), self.unmet.len());
+        let candidate = |cluster| Candidate { count, provider, profile, cluster, unmet: at };
+        self.candidates.extend(clusters.take(MAX_FINDINGS).map(candidate));
+        self.unmet.push(unmet);
     }
 
     /// The findings to list, and how many there are beyond.
     pub(crate) fn bounded(mut self) -> (Vec<Finding>, usize) {
-        self.candidates.sort();
-        let mut all: Vec<Finding> = self.candidates.into_iter().flat_map(|(_, findings)| findings).collect();
-        let omitted = all.len().saturating_sub(MAX_FINDINGS) + self.beyond;
-        all.truncate(MAX_FINDINGS);
-        (all, omitted)
+        if self.candidates.len() > MAX_FINDINGS {
+            self.candidates.select_nth_unstable(MAX_FINDINGS);
+            self.candidates.truncate(MAX_FINDINGS);
+        }
+        self.candidates.sort_unstable();
+        let each = self.candidates.iter().flat_map(|candidate| {
+            let unmet = self.unmet.get(candidate.unmet).into_iter().flatten();
+            unmet.map(|(reason, detail)| Finding {
+                provider: candidate.provider.to_owned(),
+                profile: candidate.profile.to_owned(),
+                cluster: candidate.cluster.to_owned(),
+                reason: reason.as_str().to_owned(),
+                detail: detail.clone(),
+            })
+        });
+        let listed: Vec<Finding> = each.take(MAX_FINDINGS).collect();
+        let omitted = self.total - listed.len();
+        (listed, omitted)
     }
 }
 
@@ -69,8 +84,9 @@ mod tests {
     fn fewest_unmet_come_first_then_names_and_the_rest_is_counted() {
         let mut findings = Findings::default();
         let version = || (FindingReason::VersionNotOffered, "1.99".to_owned());
-        for index in (0..40).rev() {
-            findings.add("p", &format!("profile-{index:02}"), "", vec![version()]);
+        let names: Vec<String> = (0..40).map(|index| format!("profile-{index:02}")).collect();
+        for name in names.iter().rev() {
+            findings.add("p", name, "", vec![version()]);
         }
         findings.add("a", "two", "", vec![version(), (FindingReason::NoProfileWithTrait, "x".into())]);
         findings.add("a", "none", "", vec![]);

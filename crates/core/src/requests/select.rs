@@ -394,7 +394,9 @@ impl Snapshot {
             // What is alike lacks the same, but for the age of Clusters that were never healthy.
             let common = members.values().next().filter(|_| alike.provisioned).and_then(unmet);
             match common {
-                Some(unmet) => findings.add_all(&alike.provider, &alike.profile, members.keys(), &unmet),
+                Some(unmet) => {
+                    findings.add_all(&alike.provider, &alike.profile, members.keys().map(String::as_str), unmet);
+                }
                 None => {
                     for (name, key) in members {
                         findings.add(&alike.provider, &alike.profile, name, unmet(key).unwrap_or_default());

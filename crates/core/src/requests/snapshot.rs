@@ -7,6 +7,7 @@
 
 mod alike;
 mod change;
+mod clusters;
 mod object;
 mod open;
 

@@ -29,21 +29,24 @@ pub(crate) struct Alike {
 pub(crate) type Members = BTreeMap<String, ObjectKey>;
 
 impl Snapshot {
-    pub(super) fn leave_alike(&mut self, key: &ObjectKey) {
-        let Some(alike) = self.alike_of.remove(key) else { return };
-        if let Some(members) = self.alike.get_mut(&alike) {
+    /// Puts a Cluster among those that are like it, or nowhere if it is gone.
+    pub(super) fn join_alike(&mut self, key: &ObjectKey) {
+        let alike = self.clusters.get(key).map(|cluster| self.alike(cluster));
+        if self.alike_of.get(key) == alike.as_ref() {
+            return;
+        }
+        if let Some(was) = self.alike_of.remove(key)
+            && let Some(members) = self.alike.get_mut(&was)
+        {
             members.remove(&key.to_string());
             if members.is_empty() {
-                self.alike.remove(&alike);
+                self.alike.remove(&was);
             }
         }
-    }
-
-    pub(super) fn join_alike(&mut self, key: &ObjectKey) {
-        let Some(cluster) = self.clusters.get(key) else { return };
-        let alike = self.alike(cluster);
-        self.alike.entry(alike.clone()).or_default().insert(key.to_string(), key.clone());
-        self.alike_of.insert(key.clone(), alike);
+        if let Some(alike) = alike {
+            self.alike.entry(alike.clone()).or_default().insert(key.to_string(), key.clone());
+            self.alike_of.insert(key.clone(), alike);
+        }
     }
 
     fn alike(&self, cluster: &Cluster) -> Alike {
@@ -130,12 +133,13 @@ mod tests {
             let asked = snapshot.resolve(&request).expect("its Purpose is there");
             let Placement::None(refusal) = snapshot.place(&request, &asked, now) else { panic!("nothing offers 1.32") };
 
+            let names: Vec<String> = snapshot.clusters.keys().map(ToString::to_string).collect();
             let mut one_by_one = Findings::default();
             one_by_one.add("p", "p", "", vec![(FindingReason::VersionNotOffered, "1.32".to_owned())]);
-            for (key, cluster) in &snapshot.clusters {
+            for (name, cluster) in names.iter().zip(snapshot.clusters.values()) {
                 let reference = &cluster.spec.cluster_provider_ref;
                 let unmet = snapshot.unmet_by_cluster(cluster, &BTreeSet::from(["x".to_owned()]), &asked, now);
-                one_by_one.add(&reference.name, &reference.profile, &key.to_string(), unmet);
+                one_by_one.add(&reference.name, &reference.profile, name, unmet);
             }
             prop_assert_eq!((refusal.findings, refusal.findings_omitted), one_by_one.bounded());
         }

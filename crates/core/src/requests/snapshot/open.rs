@@ -29,7 +29,7 @@ pub(super) enum Slot {
 
 impl Slot {
     /// Where the Cluster stands, whatever the number of its tenants: that changes who comes first, not who fits.
-    pub(super) fn place(self) -> Self {
+    fn place(self) -> Self {
         match self {
             Slot::Shared { shape, tenants: _ } => Slot::Shared { shape, tenants: 0 },
             Slot::Spare { purposes } => Slot::Spare { purposes },
@@ -38,32 +38,28 @@ impl Slot {
 }
 
 impl Snapshot {
-    /// Takes a Cluster out of the indexes; where it stood.
-    pub(super) fn vacate(&mut self, key: &ObjectKey) -> Option<Slot> {
-        self.leave_alike(key);
-        let slot = self.slots.remove(key);
-        match slot.clone() {
-            Some(Slot::Shared { shape, tenants }) => {
-                set_member(&mut self.shared, shape, &(tenants, key.clone()), false);
-            }
-            Some(Slot::Spare { purposes }) => set_member(&mut self.spares, purposes, key, false),
-            None => {}
-        }
-        slot
-    }
-
-    /// Puts a Cluster where it is found now.
-    pub(super) fn occupy(&mut self, key: &ObjectKey) {
+    /// Puts a Cluster where it is found now, or nowhere if it is gone. Gives whether that differs by more than how
+    /// many tenants it has.
+    pub(super) fn settle(&mut self, key: &ObjectKey) -> bool {
         self.join_alike(key);
-        let Some(cluster) = self.clusters.get(key) else { return };
-        let Some(slot) = self.slot_of(cluster) else { return };
-        match &slot {
-            Slot::Shared { shape, tenants } => {
-                set_member(&mut self.shared, shape.clone(), &(*tenants, key.clone()), true);
-            }
-            Slot::Spare { purposes } => set_member(&mut self.spares, purposes.clone(), key, true),
+        let slot = self.clusters.get(key).and_then(|cluster| self.slot_of(cluster));
+        if self.slots.get(key) == slot.as_ref() {
+            return false;
         }
-        self.slots.insert(key.clone(), slot);
+        let was = self.slots.remove(key);
+        for (slot, enters) in [(&was, false), (&slot, true)] {
+            match slot {
+                Some(Slot::Shared { shape, tenants }) => {
+                    set_member(&mut self.shared, shape.clone(), &(*tenants, key.clone()), enters);
+                }
+                Some(Slot::Spare { purposes }) => set_member(&mut self.spares, purposes.clone(), key, enters),
+                None => {}
+            }
+        }
+        if let Some(slot) = slot.clone() {
+            self.slots.insert(key.clone(), slot);
+        }
+        was.map(Slot::place) != slot.map(Slot::place)
     }
 
     /// Where an open Cluster is found; whether a new one took too long is asked when it is chosen.

@@ -1,0 +1,160 @@
+//! What a changed Cluster does to the indexes, and who has to be decided again because of it. Its tenants come and
+//! go by the thousand, so a newcomer costs no look at the others.
+
+use allotment_api::reasons::ConditionType;
+use allotment_api::requests::{Cluster, ClusterSpec, ClusterStatus, Tenant};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{MOST_GONE, Snapshot, set_member, tenant_key};
+use crate::requests::conditions::is_true;
+use crate::requests::spares::counted_for;
+use crate::write::ObjectKey;
+
+impl Snapshot {
+    pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Cluster>) {
+        let (old, new) = (self.clusters.remove(&key), cluster);
+        let change = Change::between(old.as_ref(), new.as_ref());
+        self.index(&key, &change);
+        self.remember_gone(&change);
+        if !change.same {
+            self.due_access.extend(self.access_to_cluster.get(&key).into_iter().flatten().cloned());
+            for uid in change.both().filter_map(|cluster| cluster.metadata.uid.as_ref()) {
+                self.due_access.extend(self.live_access.get(uid).into_iter().flatten().cloned());
+            }
+        }
+        let concerned: Vec<ObjectKey> = change.left.iter().chain(change.came).map(tenant_key).collect();
+        let (spares, standing) = (self.spares_beside(&change), !change.same && self.stands_otherwise(&change));
+        match new {
+            Some(new) => {
+                self.clusters.insert(key.clone(), new);
+                self.due_clusters.insert(key.clone());
+            }
+            None => _ = self.due_clusters.remove(&key),
+        }
+        for purpose in spares {
+            self.due_clusters.extend(self.unused_spares.get(&purpose).into_iter().flatten().cloned());
+            self.due_purposes.insert(purpose);
+        }
+        if self.settle(&key) || standing {
+            self.waiting_are_due();
+        }
+        for request in concerned {
+            self.note_waiting(&request);
+            self.due_access.extend(self.access_to_request.get(&request).into_iter().flatten().cloned());
+            if self.requests.contains_key(&request) {
+                self.due_requests.insert(request);
+            }
+        }
+    }
+
+    fn index(&mut self, key: &ObjectKey, change: &Change<'_>) {
+        for (cluster, tenants, enters) in [(change.old, change.left, false), (change.new, change.came, true)] {
+            let Some(cluster) = cluster else { continue };
+            if !change.same {
+                for purpose in &cluster.spec.purposes {
+                    set_member(&mut self.by_purpose, purpose.clone(), key, enters);
+                }
+                set_member(&mut self.by_provider, cluster.spec.cluster_provider_ref.name.clone(), key, enters);
+            }
+            if let Some(purpose) = counted_for(cluster) {
+                set_member(&mut self.unused_spares, purpose.clone(), key, enters);
+            }
+            for tenant in tenants.iter().filter(|tenant| !tenant.released) {
+                set_member(&mut self.tenancies, tenant.request_uid.clone(), key, enters);
+            }
+        }
+    }
+
+    fn remember_gone(&mut self, change: &Change<'_>) {
+        let [was, is] =
+            [change.old, change.new].map(|cluster| cluster.and_then(|cluster| cluster.metadata.uid.clone()));
+        if let Some(was) = was.filter(|was| Some(was) != is.as_ref()) {
+            if self.gone.len() == MOST_GONE {
+                self.gone.pop_front();
+            }
+            self.gone.push_back(was);
+        }
+    }
+
+    /// Whether those that wait for a Cluster may find another one in this.
+    fn stands_otherwise(&self, change: &Change<'_>) -> bool {
+        let standing = |cluster: &Cluster| (self.closed(cluster), cluster.spec.purposes.clone());
+        change.old.map(standing) != change.new.map(standing)
+    }
+
+    /// The Purposes whose spares have to be looked at, since which of them are kept depends on all.
+    fn spares_beside(&self, change: &Change<'_>) -> Vec<String> {
+        let told = |cluster: &Cluster| {
+            let healthy = is_true(cluster, ConditionType::ClusterHealthy);
+            counted_for(cluster).map(|purpose| (purpose.clone(), healthy, self.closed(cluster)))
+        };
+        let (was, is) = (change.old.and_then(told), change.new.and_then(told));
+        let differs = was != is;
+        [was, is].into_iter().flatten().map(|(purpose, ..)| purpose).filter(|_| differs).collect()
+    }
+}
+
+/// A change of a Cluster, or that it came or went.
+struct Change<'a> {
+    old: Option<&'a Cluster>,
+    new: Option<&'a Cluster>,
+    /// Whether the two differ at most in their tenants, and in notes of who wrote what and when.
+    same: bool,
+    /// Tenants that it concerns, as they were: those that changed, or all if not only they did.
+    left: &'a [Tenant],
+    /// The same, as they are.
+    came: &'a [Tenant],
+}
+
+impl<'a> Change<'a> {
+    fn between(old: Option<&'a Cluster>, new: Option<&'a Cluster>) -> Self {
+        let [mut left, mut came] =
+            [old, new].map(|cluster| cluster.map_or(&[][..], |cluster| cluster.spec.tenants.as_slice()));
+        let same = old.zip(new).is_some_and(|(old, new)| same_but_tenants(old, new));
+        if same {
+            // They come at the end and change in place: what stays at both ends is the same.
+            let front = left.iter().zip(came).take_while(|(was, is)| was == is).count();
+            (left, came) = (&left[front..], &came[front..]);
+            let back = left.iter().rev().zip(came.iter().rev()).take_while(|(was, is)| was == is).count();
+            (left, came) = (&left[..left.len() - back], &came[..came.len() - back]);
+        }
+        Change { old, new, same, left, came }
+    }
+
+    fn both(&self) -> impl Iterator<Item = &'a Cluster> {
+        self.old.into_iter().chain(self.new)
+    }
+}
+
+fn same_but_tenants(old: &Cluster, new: &Cluster) -> bool {
+    let ObjectMeta { uid, deletion_timestamp, annotations, finalizers, .. } = &old.metadata;
+    let meta = &new.metadata;
+    let ClusterSpec {
+        cluster_provider_ref,
+        cluster_config_ref,
+        kubernetes,
+        purposes,
+        dedicated,
+        tenants: _,
+        deletion_policy,
+        idle_grace,
+        ceilings,
+    } = &old.spec;
+    let spec = &new.spec;
+    (uid, deletion_timestamp, annotations, finalizers)
+        == (&meta.uid, &meta.deletion_timestamp, &meta.annotations, &meta.finalizers)
+        && (cluster_provider_ref, cluster_config_ref, kubernetes, purposes)
+            == (&spec.cluster_provider_ref, &spec.cluster_config_ref, &spec.kubernetes, &spec.purposes)
+        && (dedicated, deletion_policy, idle_grace, ceilings)
+            == (&spec.dedicated, &spec.deletion_policy, &spec.idle_grace, &spec.ceilings)
+        && same_status(old.status.as_ref(), new.status.as_ref())
+}
+
+/// Whether what statuses say to others is the same. Words for people are no part of it.
+fn same_status(old: Option<&ClusterStatus>, new: Option<&ClusterStatus>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
+    let conditions = || old.conditions.iter().zip(&new.conditions);
+    old.kubernetes == new.kubernetes
+        && old.conditions.len() == new.conditions.len()
+        && conditions().all(|(old, new)| (&old.type_, &old.status) == (&new.type_, &new.status))
+}
