@@ -2,7 +2,7 @@
 //! request to a working token, and what things cost in memory. Starts `allot up` as a child on loopback
 //! and is its only client.
 //!
-//! `cargo run --release -p allot --example figures -- ready|request|tenants|memory|definitions target/release/allot`
+//! `cargo run --release -p allot --example figures -- ready|many|request|tenants|memory|definitions target/release/allot`
 
 #![expect(clippy::print_stdout, reason = "its output is the report")]
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -30,6 +30,9 @@ const DEFINITIONS: usize = 1000;
 const DEFINED: usize = 200;
 const ROUNDS: usize = 3;
 const OBJECTS: usize = 100;
+const MANY: usize = 100_000;
+const AT_ONCE: usize = 64;
+const BYTES: usize = 600;
 const NAMESPACE: &str = "figures";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -38,11 +41,12 @@ async fn main() -> Result<()> {
     rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [what, binary] = words.as_slice() else {
-        bail!("usage: figures ready|request|tenants|memory|definitions PATH-OF-ALLOT")
+        bail!("usage: figures ready|many|request|tenants|memory|definitions PATH-OF-ALLOT")
     };
     let binary = Path::new(binary);
     match what.as_str() {
         "ready" => ready(binary).await,
+        "many" => many(binary).await,
         "request" => request(binary).await,
         "tenants" => tenants(binary).await,
         "memory" => memory(binary).await,
@@ -121,6 +125,28 @@ async fn ready(binary: &Path) -> Result<()> {
     }
     report("ready on a new folder", &mut fresh);
     report("ready on the default landscape's folder", &mut again);
+    Ok(())
+}
+
+/// Starts on a folder that holds many objects, whose process was killed each time before.
+async fn many(binary: &Path) -> Result<()> {
+    let dir = tempdir()?;
+    let server = Server::start(binary, &dir).await?;
+    let config_maps: Api<ConfigMap> = Api::namespaced(server.client().await?, "default");
+    let create = async |number: usize| {
+        let name = format!("object-{number}");
+        let body = json!({"metadata": {"name": name}, "data": {"text": "x".repeat(BYTES)}});
+        config_maps.create(&PostParams::default(), &serde_json::from_value(body)?).await?;
+        Ok::<_, anyhow::Error>(())
+    };
+    futures::stream::iter(0..MANY).map(create).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
+    drop(server);
+    let mut times = Vec::new();
+    for number in 0..SOME {
+        times.push(start_to_accepted(binary, &dir, &format!("request-{number}")).await?);
+    }
+    std::fs::remove_dir_all(&dir)?;
+    report("ready on a folder with 100,000 objects", &mut times);
     Ok(())
 }
 

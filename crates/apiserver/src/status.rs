@@ -81,6 +81,12 @@ impl About<'_> {
 }
 
 impl ApiError {
+    /// 429: somebody asks for more than is his share; to be tried again in a second.
+    pub(crate) fn too_many_requests(message: &str) -> Self {
+        let details = Details { retry_after_seconds: 1, ..Details::default() };
+        ApiError { details: Some(Box::new(details)), ..ApiError::new(429, "TooManyRequests", message) }
+    }
+
     /// An error without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         ApiError { code, reason, message: message.into(), details: None }

@@ -81,7 +81,7 @@ pub(crate) async fn answer(call: &Call<'_>) -> Result<render::Rendered, ApiError
         "" => main_resource(call).await?,
         name => Box::pin(subresource(call, name)).await?,
     };
-    render::render(call, reply)
+    render::render(call, reply).await
 }
 
 async fn main_resource(call: &Call<'_>) -> Result<Reply, ApiError> {

@@ -18,6 +18,9 @@ use crate::negotiation::{self, Accept, Form, Media};
 use crate::registry::Row;
 use crate::status::ApiError;
 
+/// How many items of a list are made anew between two chances for other requests to run.
+const CHUNK: usize = 100;
+
 /// A rendered reply.
 pub(crate) struct Rendered {
     pub(crate) code: u16,
@@ -26,13 +29,14 @@ pub(crate) struct Rendered {
 }
 
 /// Renders a reply as the client accepts it.
-pub(super) fn render(call: &Call<'_>, reply: Reply) -> Result<Rendered, ApiError> {
+pub(super) async fn render(call: &Call<'_>, reply: Reply) -> Result<Rendered, ApiError> {
     let accept = call.accept;
     let content_type = accept.media.content_type();
     let (code, body) = match reply {
         Reply::Value { code, value } => (code, encoded(&value, accept)),
         Reply::Object { code, body } => (code, object(call, &body)?),
-        Reply::List(page) => (200, list(call, &page)?),
+        // In a box, so that other replies do not have its size.
+        Reply::List(page) => (200, Box::pin(list(call, &page)).await?),
         Reply::Watch(frames) => (200, ResponseBody::stream(frames)),
     };
     Ok(Rendered { code, content_type, body })
@@ -132,24 +136,27 @@ fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
     }
 }
 
-fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
+async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
     let Call { row, accept, .. } = *call;
     let metadata = list_metadata(row, accept, page);
     let bodies = page.entries.iter().map(|entry| store::in_version(row, &entry.body));
     match accept.form {
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
-            let bodies: Vec<Bytes> = bodies.collect::<Result<_, _>>()?;
+            // As they are stored, they cost nothing.
+            let bodies: Vec<Bytes> = match store::needs_work(row) {
+                true => each(bodies).await?,
+                false => bodies.collect::<Result<_, _>>()?,
+            };
             Ok(ResponseBody::pieces(list_pieces(row, &metadata, bodies)))
         }
         Form::Whole => {
-            let items: Result<Vec<Value>, ApiError> = bodies.map(|body| item(row, &body?)).collect();
+            let items = each(bodies.map(|body| item(row, &body?))).await;
             let (kind, version) = (row.kind.list_kind.as_str(), row.api_version());
             Ok(encoded(&json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": (items?)}), accept))
         }
         Form::Partial { list: false } => Err(wrong_form(call, true)),
         Form::Partial { list: true } => {
-            let items: Result<Vec<Value>, ApiError> =
-                bodies.map(|body| Ok(partial(&parsed(&body?)?, accept.meta_version))).collect();
+            let items = each(bodies.map(|body| Ok(partial(&parsed(&body?)?, accept.meta_version)))).await;
             let version = format!("meta.k8s.io/{}", accept.meta_version);
             // As Kubernetes has it: no items are null here, while whole lists have an empty one.
             let items = Some(items?).filter(|items| !items.is_empty()).map_or(Value::Null, Value::Array);
@@ -160,8 +167,7 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
         }
         Form::Table => {
             let shape = Shape::of(call)?;
-            let rows: Result<Vec<Value>, ApiError> =
-                bodies.map(|body| Ok(shape.table_row(row, &whole_map(row, &body?)?))).collect();
+            let rows = each(bodies.map(|body| Ok(shape.table_row(row, &whole_map(row, &body?)?)))).await;
             let mut table = table::table(accept.meta_version, metadata, Some(table::columns(row)), rows?);
             if page.entries.is_empty() && table::is_plain(row) {
                 table.as_object_mut().map(|table| table.insert("rows", Value::Null));
@@ -169,6 +175,18 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
             Ok(encoded(&table, accept))
         }
     }
+}
+
+/// Makes all items, and lets others run in between: there may be many.
+async fn each<T>(items: impl Iterator<Item = Result<T, ApiError>>) -> Result<Vec<T>, ApiError> {
+    let mut made = Vec::with_capacity(items.size_hint().0);
+    for item in items {
+        made.push(item?);
+        if made.len().is_multiple_of(CHUNK) {
+            tokio::task::yield_now().await;
+        }
+    }
+    Ok(made)
 }
 
 fn list_metadata(row: &Row, accept: Accept, page: &ListPage) -> Value {

@@ -12,6 +12,7 @@ use allotment_machinery::object::type_prefix;
 use allotment_store::{Entry, Event, EventKind, ListQuery, Revision, StoreError, Watch, WatchScope};
 use bytes::Bytes;
 use futures::Stream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -63,6 +64,18 @@ struct Running {
     deadline: Pin<Box<Sleep>>,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
+    /// Its place among the tenant's watches.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+/// A place among the watches of the tenant. Parts of this process need none.
+fn place(cx: &Context) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+    if cx.user.is_in_process() {
+        return Ok(None);
+    }
+    let place = Arc::clone(&cx.tenant.watches).try_acquire_owned();
+    let full = "too many watches are open in this cluster; end some, or try again later";
+    place.map(Some).map_err(|_| ApiError::too_many_requests(full))
 }
 
 async fn open(
@@ -70,6 +83,7 @@ async fn open(
     options: &ListOptions,
     selection: Selection,
 ) -> Result<impl Stream<Item = Bytes> + Send + use<>, ApiError> {
+    let place = place(call.cx)?;
     let store = call.cx.server.store();
     let asked = match options.resource_version.as_str() {
         "" => None,
@@ -121,6 +135,7 @@ async fn open(
         // A token of its own: watches would crowd the lock of the server's.
         stopped: Box::pin(call.cx.server.stopping().child_token().cancelled_owned()),
         ended: false,
+        _place: place,
     };
     Ok(futures::stream::unfold(
         running,

@@ -4,7 +4,7 @@
 //! A request that has been read and whose sender is known takes a [`Share`] and holds it until it is answered.
 //! Where none is free it waits: tenants take turns, and within each of them its users do, so that a tenant with one
 //! request waits for a turn, not for all that another has sent before. What follows an answer, the body of a list or
-//! the events of a watch, holds no share.
+//! the events of a watch, holds no share; watches are counted by themselves.
 //!
 //! # Guarantees
 //! - One tenant never holds all shares: another one finds some free, or waits for the first that is given back.
@@ -54,6 +54,10 @@ impl Default for Bounds {
         }
     }
 }
+
+/// How many watches a tenant may have open, those of this process apart. Each costs a few KiB, and a little time for
+/// each event that it tells of.
+pub(super) const WATCHES: usize = 4096;
 
 /// All shares of a server.
 #[derive(Clone, Default)]
@@ -223,9 +227,7 @@ impl State {
 }
 
 fn too_many() -> ApiError {
-    let mut error = ApiError::new(429, "TooManyRequests", "too many requests of yours wait here; try again later");
-    error.details.get_or_insert_default().retry_after_seconds = 1;
-    error
+    ApiError::too_many_requests("too many requests of yours wait here; try again later")
 }
 
 #[cfg(test)]

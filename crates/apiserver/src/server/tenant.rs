@@ -7,10 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use allotment_machinery::schema::Interner;
 use allotment_store::{Revision, Template, Tenant};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::claims::Claims;
+use super::shares::WATCHES;
 use crate::auth::{Access, AccessConfig};
 use crate::registry::Registry;
 
@@ -57,6 +59,8 @@ pub struct TenantState {
     pub(crate) claims: Claims,
     /// Held while a definition is written: two that ask for the same free name do not both get it.
     pub(crate) naming: Arc<tokio::sync::Mutex<()>>,
+    /// Places for watches that come over the wire.
+    pub(crate) watches: Arc<Semaphore>,
     registry: RwLock<Arc<Registry>>,
     /// Schemas, shared by content with all other tenants.
     pub(super) interner: Arc<Interner>,
@@ -78,6 +82,7 @@ impl TenantState {
             root_ca_pem: config.root_ca_pem,
             access: Access::new(config.access),
             claims: Claims::default(),
+            watches: Arc::new(Semaphore::new(WATCHES)),
             naming: Arc::default(),
             registry: RwLock::new(registry),
             interner,

@@ -22,6 +22,8 @@ const SERVED: usize = 128;
 const OF_TENANT: usize = 96;
 /// How many of one user's requests may wait.
 const WAITING: usize = 512;
+/// How many watches a tenant may have open.
+const WATCHES: usize = 4096;
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -205,4 +207,24 @@ async fn watches_hold_no_share_and_health_needs_none() {
     while let Some(code) = clients.join_next().await {
         assert_eq!(code.expect("no panic"), 201);
     }
+}
+
+#[tokio::test]
+async fn a_tenant_has_so_many_watches_and_others_have_theirs() {
+    let world = served(&["one", "two"]).await;
+    let watch = async |tenant: &str| {
+        let request = world.request("GET", &format!("/clusters/{tenant}{CONFIG_MAPS}?watch=1"), &Value::Null);
+        world.raw(of_client(request, "w")).await
+    };
+    let mut open = Vec::new();
+    for _ in 0..WATCHES {
+        open.push(watch("one").await);
+    }
+    assert!(open.iter().all(|response| response.status() == 200));
+    let refused = watch("one").await;
+    assert_eq!(refused.status(), 429);
+    assert_eq!(refused.headers().get("retry-after").map(|value| value.as_bytes()), Some(&b"1"[..]));
+    assert_eq!(watch("two").await.status(), 200);
+    open.pop();
+    assert_eq!(watch("one").await.status(), 200, "one has ended");
 }
