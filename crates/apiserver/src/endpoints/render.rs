@@ -156,25 +156,53 @@ async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError
         }
         Form::Partial { list: false } => Err(wrong_form(call, true)),
         Form::Partial { list: true } => {
-            let items = each(bodies.map(|body| Ok(partial(&parsed(&body?)?, accept.meta_version)))).await;
+            let items = bodies.map(|body| Ok(partial(&parsed(&body?)?, accept.meta_version)));
             let version = format!("meta.k8s.io/{}", accept.meta_version);
-            // As Kubernetes has it: no items are null here, while whole lists have an empty one.
-            let items = Some(items?).filter(|items| !items.is_empty()).map_or(Value::Null, Value::Array);
-            let list = json!({
-                "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items
-            });
-            Ok(encoded(&list, accept))
+            let mut list = json!({"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata});
+            if page.entries.is_empty() {
+                // As Kubernetes has it: no items are null here, while whole lists have an empty one.
+                list.as_object_mut().map(|list| list.insert("items", Value::Null));
+                return Ok(encoded(&list, accept));
+            }
+            made_anew(list, "items", items, accept).await
         }
         Form::Table => {
             let shape = Shape::of(call)?;
-            let rows = each(bodies.map(|body| Ok(shape.table_row(row, &whole_map(row, &body?)?)))).await;
-            let mut table = table::table(accept.meta_version, metadata, Some(table::columns(row)), rows?);
-            if page.entries.is_empty() && table::is_plain(row) {
-                table.as_object_mut().map(|table| table.insert("rows", Value::Null));
+            let rows = bodies.map(|body| Ok(shape.table_row(row, &whole_map(row, &body?)?)));
+            let mut table = table::table(accept.meta_version, metadata, Some(table::columns(row)), Vec::new());
+            if page.entries.is_empty() {
+                if table::is_plain(row) {
+                    table.as_object_mut().map(|table| table.insert("rows", Value::Null));
+                }
+                return Ok(encoded(&table, accept));
             }
-            Ok(encoded(&table, accept))
+            made_anew(table, "rows", rows, accept).await
         }
     }
+}
+
+/// `list` with `items` as its `member`. As compact JSON each is written as soon as it is made, so that neither all
+/// values have to be there at once nor all texts be written at one go.
+async fn made_anew(
+    mut list: Value,
+    member: &'static str,
+    items: impl Iterator<Item = Result<Value, ApiError>>,
+    accept: Accept,
+) -> Result<ResponseBody, ApiError> {
+    if accept.media != Media::Json || accept.pretty {
+        let items = each(items).await?;
+        list.as_object_mut().map(|list| list.insert(member, items));
+        return Ok(encoded(&list, accept));
+    }
+    let items = each(items.map(|item| Ok(Bytes::from(item?.to_vec())))).await?;
+    list.as_object_mut().map(|list| list.remove(member));
+    let mut head = list.to_vec();
+    head.truncate(head.len() - 1);
+    head.extend_from_slice(format!(",\"{member}\":[").as_bytes());
+    let comma = Bytes::from_static(b",");
+    let items = items.into_iter().enumerate();
+    let items = items.flat_map(|(index, item)| [if index > 0 { comma.clone() } else { Bytes::new() }, item]);
+    Ok(ResponseBody::pieces([Bytes::from(head)].into_iter().chain(items).chain([Bytes::from_static(b"]}\n")])))
 }
 
 /// Makes all items, and lets others run in between: there may be many.
