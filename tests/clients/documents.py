@@ -1,11 +1,13 @@
 """Runs what the documents show: every `$ command` of their console blocks, in order, in one shell's working
 folder, and checks that each line that a document shows begins as one that was printed begins.
 
-Wants ALLOT, KUBECTL, KUBECONFIG and the path of the checkout as its argument.
+Wants ALLOT, KUBECTL, KUBECONFIG and the path of the checkout as its argument; with `beside` behind it the document
+about `allot controllers`, and a KUBECONFIG of the API server that it stands beside.
 """
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -15,11 +17,14 @@ tools = here / "bin"
 tools.mkdir()
 (tools / "allot").symlink_to(os.environ["ALLOT"])
 (tools / "kubectl").symlink_to(os.environ["KUBECTL"])
-(here / "examples").symlink_to(root / "examples")
+for folder in ("examples", "deploy"):
+    (here / folder).symlink_to(root / folder)
 (here / "platform.kubeconfig").symlink_to(os.environ["KUBECONFIG"])
 env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "KUBECONFIG": str(here / "platform.kubeconfig")}
 
 DOCUMENTS = {"README.md": 12, "docs/requests.md": 20}
+if sys.argv[2:] == ["beside"]:
+    DOCUMENTS = {"docs/controllers.md": 15}
 
 
 def run(document):
@@ -52,7 +57,12 @@ def run_block(document, block):
     return ran
 
 
-for document, least in DOCUMENTS.items():
-    ran = run(document)
-    assert ran >= least, f"{document}: only {ran} commands were found"
-    print(f"{document}: all checks passed ({ran} commands)")
+try:
+    for document, least in DOCUMENTS.items():
+        ran = run(document)
+        assert ran >= least, f"{document}: only {ran} commands were found"
+        print(f"{document}: all checks passed ({ran} commands)")
+finally:
+    # What a document leaves running.
+    for file in here.glob("*.pid"):
+        os.kill(int(file.read_text()), signal.SIGKILL)

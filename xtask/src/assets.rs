@@ -78,7 +78,11 @@ pub(crate) fn show() -> Result<()> {
 }
 
 /// Builds Kubernetes' own server and etcd where they are missing; gives the folder with the programs.
+/// `ALLOTMENT_KUBERNETES` names one where they are already.
 pub(crate) fn kubernetes() -> Result<PathBuf> {
+    if let Some(dir) = std::env::var_os("ALLOTMENT_KUBERNETES") {
+        return Ok(dir.into());
+    }
     go::build(&folder()?.join("kubernetes"))
 }
 

@@ -62,7 +62,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Run the cases of requests and access with `allot controllers` beside Kubernetes' own API server
+    /// Run the cases of requests and access, and a document's commands, with `allot controllers` beside
+    /// Kubernetes' own API server
     Beside,
     /// Make committed files anew from published sources
     #[command(subcommand)]
@@ -95,7 +96,7 @@ fn main() -> Result<()> {
         Task::Golden { update, .. } => golden::check(update),
         Task::Clients { only } => clients::check(&only),
         Task::Live { arguments } => live::run_live(arguments),
-        Task::Beside => live::cases(),
+        Task::Beside => live::cases().and_then(|()| live::document()),
         Task::Generate(Generate::Types { check }) => generate::types(check),
         Task::Openapi => openapi::check(),
         Task::Edges => edges::check(),

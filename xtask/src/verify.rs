@@ -28,7 +28,8 @@ pub(crate) fn full(soak: bool) -> Result<()> {
     step("recorded replies", || golden::check(false))?;
     step("OpenAPI", openapi::check)?;
     step("clients", || clients::check(&[]))?;
-    step("the cases beside kube-apiserver", live::cases)?;
+    step("cases beside kube-apiserver", live::cases)?;
+    step("document beside kube-apiserver", live::document)?;
     if soak {
         step("small stacks", || {
             // Only optimised builds keep to it: see the tests' own constants.

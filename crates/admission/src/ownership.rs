@@ -3,7 +3,7 @@
 use allotment_api::names;
 use serde_json::Value;
 
-use crate::review::{Denial, Request};
+use crate::review::{Denial, Operation, Request};
 
 /// Fields of a Cluster's spec that the platform writes.
 const CLUSTER_FIELDS: [&str; 4] = ["tenants", "deletionPolicy", "idleGrace", "ceilings"];
@@ -17,7 +17,7 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
     if !request.subresource.is_empty() {
         return forbidden(format!("{} of {}", request.subresource, request.kind));
     }
-    if request.kind == "ClusterRequestGrant" {
+    if request.kind == "ClusterRequestGrant" && !is_let_go(request) {
         return forbidden("ClusterRequestGrant".to_owned());
     }
     let (new, old) = (request.object, request.old_object);
@@ -50,10 +50,20 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
 
 /// Whoever takes away what belongs to something that is gone, where the platform stands beside
 /// kube-controller-manager; the embedded server's own are of group `system:masters`.
-const CLEANERS: [&str; 2] = [
+const CLEANERS: [&str; 3] = [
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:namespace-controller",
+    // Where its loops have no identities of their own (`--use-service-account-credentials=false`).
+    "system:kube-controller-manager",
 ];
+
+/// Whether a garbage collector changes who owns an object, as it does for `propagationPolicy: Orphan`; the owner could
+/// not go otherwise.
+fn is_let_go(request: &Request<'_>) -> bool {
+    request.operation == Operation::Update
+        && CLEANERS.contains(&request.caller.username.as_str())
+        && request.object["spec"] == request.old_object["spec"]
+}
 
 /// Refuses to delete what only the platform takes away: a Grant goes with its request.
 pub(crate) fn check_deletion(request: &Request<'_>) -> Result<(), Denial> {

@@ -429,6 +429,7 @@ fn a_grant_is_deleted_by_the_platform_and_by_what_cleans_up_only() {
         ("allotment", "ClusterRequestGrant", true),
         ("system:serviceaccount:kube-system:generic-garbage-collector", "ClusterRequestGrant", true),
         ("system:serviceaccount:kube-system:namespace-controller", "ClusterRequestGrant", true),
+        ("system:kube-controller-manager", "ClusterRequestGrant", true),
         ("system:serviceaccount:team:namespace-controller", "ClusterRequestGrant", false),
         ("alice", "ClusterRequest", true),
         ("alice", "Cluster", true),
@@ -458,6 +459,23 @@ fn a_grant_is_never_changed_not_even_by_the_platform() {
     assert!(matches!(write.review(None), Err(Denial::Invalid(_))));
     let same = Write { new: grant("a"), ..write };
     assert_eq!(same.review(None), Ok(Reviewed::default()));
+}
+
+#[test]
+fn a_garbage_collector_takes_the_owner_off_a_grant_and_changes_nothing_else() {
+    let grant = |prefix: &str, owners: Value| json!({"metadata": {"name": "x", "ownerReferences": owners}, "spec": {"prefix": prefix}});
+    let owned = || json!([{"kind": "ClusterRequest", "name": "x", "uid": "u"}]);
+    let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
+    for (by, new, expect) in [
+        (collector, grant("a", json!([])), true),
+        (collector, grant("b", json!([])), false),
+        ("alice", grant("a", json!([])), false),
+    ] {
+        let old = grant("a", owned());
+        let write = Write { by, old, new, ..Write::create("ClusterRequestGrant", json!({})) };
+        let result = write.review(None);
+        assert_eq!(result.is_ok(), expect, "{by}: {result:?}");
+    }
 }
 
 #[test]
