@@ -23,6 +23,7 @@ use allotment_landscape::{Config, Landscape};
 use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, Leaf, LeafUsage, RandomKeys, SubjectName};
 use allotment_store::{Embedded, OpenError};
 use anyhow::Context as _;
+use tracing::warn;
 
 use crate::exit::{Code, Failure};
 pub(crate) use beside::{Replica, ReplicaOptions, Role};
@@ -110,9 +111,14 @@ impl Platform {
         let own = folder.kubeconfig();
         let paths = [Some(own.clone()), options.kubeconfig.clone()];
         for path in paths.into_iter().flatten() {
-            write_private(&path, text.as_bytes()).map_err(|error| {
-                Failure::new(Code::Failed, format!("cannot write the kubeconfig {}: {error}", path.display()))
-            })?;
+            let Err(error) = write_private(&path, text.as_bytes()) else { continue };
+            if outputs::keeps_working(&path, &error, &url, &root_ca_pem, now) {
+                // What is there leads here too; a platform that can be read is better than none.
+                warn!(path = %path.display(), %error, "the kubeconfig cannot be written anew; the one of before is kept");
+                continue;
+            }
+            let message = format!("cannot write the kubeconfig {}: {error}", path.display());
+            return Err(Failure::new(Code::Failed, message));
         }
         let kubeconfig = options.kubeconfig.unwrap_or(own);
         Ok(Platform { folder, kubeconfig, address, url, server, store, tasks })

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use allotment_pki::Certificate;
 use kube::config::Kubeconfig;
 
 use super::CLUSTER_NAME;
@@ -57,9 +58,75 @@ pub(crate) fn check_kubeconfig(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// How much longer an old kubeconfig has to hold to be kept: until somebody has made room.
+const SPARE_SECS: i64 = 24 * 3600;
+
+/// Whether the kubeconfig that is there does for one that could not be written because there is no room: it leads to
+/// this platform, and its certificate holds on.
+pub(crate) fn keeps_working(path: &Path, error: &io::Error, url: &str, root_ca_pem: &str, now: i64) -> bool {
+    if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        return false;
+    }
+    let Ok(there) = Kubeconfig::read_from(path) else { return false };
+    let cluster = there.clusters.first().and_then(|cluster| cluster.cluster.as_ref());
+    let user = there.auth_infos.first().and_then(|user| user.auth_info.as_ref());
+    let (Some(cluster), Some(user)) = (cluster, user) else { return false };
+    let decoded = |data: &Option<String>| {
+        let data: Option<k8s_openapi::ByteString> = serde_json::from_value(data.clone()?.into()).ok();
+        String::from_utf8(data?.0).ok()
+    };
+    let holds = decoded(&user.client_certificate_data)
+        .and_then(|pem| Certificate::from_pem(&pem).ok())
+        .is_some_and(|certificate| certificate.not_after() > now + SPARE_SECS);
+    let leads_here = cluster.server.as_deref() == Some(url);
+    leads_here && holds && decoded(&cluster.certificate_authority_data).as_deref() == Some(root_ca_pem)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use allotment_pki::{
+        CertificateAuthority, KeySource as _, Kubeconfig as Written, KubeconfigUser, Leaf, LeafUsage, RandomKeys,
+    };
+
+    #[test]
+    fn a_kubeconfig_of_before_is_kept_only_where_there_is_no_room_and_it_still_leads_here() {
+        let begin = 1_800_000_000;
+        let authority = || {
+            let key = RandomKeys.generate().unwrap();
+            CertificateAuthority::new("allotment", key, begin, 10 * 365 * 24 * 3600).unwrap()
+        };
+        let (own, other) = (authority(), authority());
+        let leaf = Leaf {
+            common_name: "admin".to_owned(),
+            organization: None,
+            usage: LeafUsage::Client,
+            names: Vec::new(),
+            lifetime_secs: 365 * 24 * 3600,
+        };
+        let written = Written {
+            name: CLUSTER_NAME.to_owned(),
+            server: "https://127.0.0.1:7443".to_owned(),
+            ca_pem: Some(own.certificate().to_pem()),
+            tls_server_name: None,
+            namespace: None,
+            user: KubeconfigUser::ClientCertificate(own.issue(&leaf, RandomKeys.generate().unwrap(), begin).unwrap()),
+        };
+        let path = std::env::temp_dir().join(format!("allot-kept-{}", std::process::id()));
+        fs::write(&path, written.to_yaml().as_bytes()).unwrap();
+        let check = |kind: io::ErrorKind, url: &str, authority: &CertificateAuthority, now: i64, expect: bool| {
+            let pem = authority.certificate().to_pem();
+            assert_eq!(keeps_working(&path, &kind.into(), url, &pem, now), expect, "{kind:?} {url} {now}");
+        };
+        let (full, url) = (io::ErrorKind::StorageFull, "https://127.0.0.1:7443");
+        check(full, url, &own, begin + 60, true);
+        check(io::ErrorKind::PermissionDenied, url, &own, begin + 60, false);
+        check(full, "https://127.0.0.1:7444", &own, begin + 60, false);
+        check(full, url, &other, begin + 60, false);
+        check(full, url, &own, begin + 365 * 24 * 3600 - 60, false);
+        fs::remove_file(&path).unwrap();
+        check(full, url, &own, begin + 60, false);
+    }
 
     #[test]
     fn only_a_platforms_own_kubeconfig_is_replaced() {
