@@ -371,11 +371,13 @@ pub(crate) fn errors_accept(parts: &Parts) -> Accept {
     Accept { media, ..Accept::default() }
 }
 
-/// A reply with a body.
+/// A reply with a body, or without one where there is no type of it.
 pub(crate) fn response(code: u16, content_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if !content_type.is_empty() {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
     response
 }
 

@@ -117,6 +117,8 @@ pub enum FieldErrorKind {
     Invalid(ShownValue),
     /// The value is none of those supported.
     NotSupported(ShownValue),
+    /// The value is wrong, and the message does not show it.
+    InvalidOmitted,
     /// The value stands elsewhere already.
     Duplicate(ShownValue),
     /// The field must not be there, or not be changed.
@@ -186,6 +188,11 @@ impl FieldError {
         FieldError::new(path, FieldErrorKind::Invalid(value.into()), detail)
     }
 
+    /// "Invalid value" that the message does not show.
+    pub fn invalid_omitted(path: &Path, detail: impl Into<String>) -> Self {
+        FieldError::new(path, FieldErrorKind::InvalidOmitted, detail)
+    }
+
     /// "Unsupported value"; the detail lists what is supported, quoted and in the order given.
     pub fn not_supported(path: &Path, value: impl Into<ShownValue>, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|text| go_quote(text)).collect();
@@ -226,6 +233,12 @@ impl FieldError {
         FieldError::new(path, FieldErrorKind::NotFound(value.into()), "")
     }
 
+    /// The same with words of its own.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        FieldError { detail: shortened(detail.into(), MAX_SHOWN_BYTES), ..self }
+    }
+
     /// "Internal error".
     pub fn internal(path: &Path, detail: impl Into<String>) -> Self {
         FieldError::new(path, FieldErrorKind::Internal, detail)
@@ -235,7 +248,7 @@ impl FieldError {
     pub fn reason(&self) -> &'static str {
         match self.kind {
             FieldErrorKind::Required => "FieldValueRequired",
-            FieldErrorKind::Invalid(_) => "FieldValueInvalid",
+            FieldErrorKind::Invalid(_) | FieldErrorKind::InvalidOmitted => "FieldValueInvalid",
             FieldErrorKind::NotSupported(_) => "FieldValueNotSupported",
             FieldErrorKind::Duplicate(_) => "FieldValueDuplicate",
             FieldErrorKind::Forbidden => "FieldValueForbidden",
@@ -251,6 +264,7 @@ impl FieldError {
     pub fn body(&self) -> String {
         let (title, value) = match &self.kind {
             FieldErrorKind::Required => ("Required value", None),
+            FieldErrorKind::InvalidOmitted => ("Invalid value", None),
             FieldErrorKind::Invalid(value) | FieldErrorKind::TypeInvalid(value) => ("Invalid value", Some(value)),
             FieldErrorKind::NotSupported(value) => ("Unsupported value", Some(value)),
             FieldErrorKind::Duplicate(value) => ("Duplicate value", Some(value)),

@@ -295,7 +295,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
             r"|(?<uid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})",
             r"|(?<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z)",
             r"|(?<jwt>eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)",
-            r"|(?<generated>gen\d+-[bcdfghjklmnpqrstvwxz2456789]{5})",
+            r"|(?<generated>(gen\d+|kube-api-access)-[bcdfghjklmnpqrstvwxz2456789]{5})",
             r"|(?<digits>\d+)"
         ))
     });

@@ -185,6 +185,34 @@ const ROWS: &[Row] = &[
         },
     },
     Row {
+        why: "the template of a job is not shown where it may not change",
+        is_it: |case| {
+            case.statuses() == (422, 422)
+                && case.step.path.contains("/jobs/")
+                && case.their_message().contains("spec.template")
+                && case.their_message().contains("field is immutable")
+                && case
+                    .differences
+                    .iter()
+                    .all(|difference| difference.path == "$.message" || difference.path.starts_with("$.details.causes"))
+                && same_but_for_templates(case)
+        },
+    },
+    Row {
+        why: "metadata alone of a DaemonSet has the annotation that counts its templates",
+        is_it: |case| {
+            case.step.path.contains("/daemonsets")
+                && case.differences.iter().all(|difference| {
+                    difference.path.contains("metadata.annotations")
+                        && difference.theirs == "absent"
+                        && difference.ours != "absent"
+                })
+                && case.step.headers.iter().any(|(name, value)| {
+                    name == "Accept" && (value.contains("as=PartialObjectMetadata") || value.contains("as=Table"))
+                })
+        },
+    },
+    Row {
         why: "a status makes no Service that never gets an address",
         is_it: |case| {
             case.step.method == "PUT"
@@ -223,6 +251,26 @@ const ROWS: &[Row] = &[
     Row {
         why: "the answer with a token does not say who owns what in it",
         is_it: |case| case.step.path.ends_with("/token") && case.only_below("$.metadata.managedFields"),
+    },
+    Row {
+        why: "what lies in a revision may be patched by its members",
+        is_it: |case| {
+            const UNKNOWN: &str = "unable to find api field in struct RawExtension for the json field";
+            case.statuses() == (500, 200)
+                && case.step.path.contains("/controllerrevisions/")
+                && case.their_message().contains(UNKNOWN)
+        },
+    },
+    Row {
+        why: "pods on nodes are deleted at once, which a watch sees as well",
+        is_it: |case| {
+            case.step.kind == StepKind::Watch
+                && case.step.path.ends_with("/pods")
+                && case
+                    .differences
+                    .iter()
+                    .any(|difference| difference.path.ends_with("deletionTimestamp") && difference.ours == "absent")
+        },
     },
     Row {
         why: "pods on nodes are deleted at once: no node ends them",
@@ -360,6 +408,23 @@ fn is_gone_sooner(case: &Case<'_>) -> bool {
 fn of_emptying(difference: &Difference) -> bool {
     let finalizer = difference.path.starts_with("$.spec.finalizers") && difference.theirs.contains("\"kubernetes\"");
     finalizer || difference.path == VERSION || difference.path.starts_with("$.status.conditions")
+}
+
+/// Whether both name the same causes, however often, apart from what they show of a job's template.
+fn same_but_for_templates(case: &Case<'_>) -> bool {
+    let causes = |reply: &Reply| {
+        let body = reply.json().unwrap_or_default();
+        let causes = body.at(&["details", "causes"]).and_then(Value::as_array).unwrap_or_default();
+        let of_template = |cause: &&Value| {
+            let field = cause.get("field").and_then(Value::as_str).unwrap_or_default();
+            matches!(field, "spec.template" | "spec.template.spec")
+        };
+        let mut causes: Vec<String> = causes.iter().filter(|cause| !of_template(cause)).map(Value::to_string).collect();
+        causes.sort();
+        causes.dedup();
+        causes
+    };
+    causes(case.theirs) == causes(case.ours)
 }
 
 /// Whether both name the same causes, however often.

@@ -25,7 +25,7 @@ pub struct TokenRequest;
 
 #[async_trait]
 impl Connect for TokenRequest {
-    async fn create(&self, cx: &Context, object: Value) -> Result<Value, ApiError> {
+    async fn create(&self, cx: &Context, object: Value, _dry_run: bool) -> Result<Value, ApiError> {
         let (namespace, name) = (cx.info.namespace.as_str(), cx.info.name.as_str());
         check_metadata(&object, namespace, name)?;
         let account = service_account(&cx.server, &cx.tenant, namespace, name).await?;

@@ -17,7 +17,10 @@ mod storage;
 mod types;
 
 pub(crate) use self::core::namespace::FINALIZER as NAMESPACE_FINALIZER;
+pub(crate) use self::core::pod::secrets_of as secrets_of_pod;
+pub(crate) use self::core::pod::{MIRROR as MIRROR_POD, check_mountable as check_mountable_secrets};
 pub(crate) use self::core::service::addresses::{Claim, Refusal, Stock, allocate, claims};
+pub(crate) use policy::system_priority;
 pub(crate) use print::cells::since;
 pub use rows::kinds;
 pub(crate) use rules::checks::domain_prefixed;
@@ -28,6 +31,19 @@ pub(crate) use types::{Field, List, Message, SCHEMA_PROPS, Type, message, messag
 /// The type of scales, which kinds of every group show.
 pub(crate) fn scale_schema() -> allotment_machinery::schema::NamedSchema {
     types::expand::schema("autoscaling/v1.Scale")
+}
+
+/// Whether an address is one that a pod alone may have: none that leads to the server itself or to many.
+pub(crate) fn is_reachable(address: &str) -> bool {
+    match address.parse() {
+        Ok(std::net::IpAddr::V4(v4)) => {
+            !(v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_link_local() || v4.is_broadcast())
+        }
+        Ok(std::net::IpAddr::V6(v6)) => {
+            !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || v6.segments()[0] & 0xffc0 == 0xfe80)
+        }
+        Err(_) => false,
+    }
 }
 
 /// A time as JSON shows it, to the second or to the microsecond; `None` for years that JSON has no text for.

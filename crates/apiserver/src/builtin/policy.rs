@@ -8,11 +8,11 @@ use allotment_machinery::object::metadata_str;
 
 use crate::builtin::print::cells;
 use crate::builtin::rules::checks::{
-    at_most_all, immutable, label_selector, not_negative, number_or_percent, one_of, required_name,
+    at_most_all, immutable, label_selector, not_negative, number_or_percent, one_of, required_name, selector_text,
 };
 use crate::builtin::rules::look::{flag, int, is_given, object, text};
 use crate::builtin::rules::{Errors, Rules};
-use crate::registry::MetadataChecks;
+use crate::registry::{MetadataChecks, NameRule};
 
 /// The highest priority that is not the system's.
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
@@ -21,9 +21,16 @@ const SYSTEM_PREFIX: &str = "system-";
 const SYSTEM_CLASSES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
+/// The number of a class that every cluster begins with.
+pub(crate) fn system_priority(name: &str) -> Option<i64> {
+    SYSTEM_CLASSES.iter().find(|(class, _)| *class == name).map(|(_, value)| *value)
+}
+
 /// PodDisruptionBudgets.
 pub(crate) const POD_DISRUPTION_BUDGET: Rules = Rules {
     metadata: MetadataChecks { change: 0, whole: 0, core: false },
+    names: NameRule::PathSegment,
+    judges_metadata: false,
     counts: true,
     unconditional: false,
     validate: validate_budget,
@@ -106,7 +113,11 @@ fn validate_budget(budget: &Map, errors: &mut Errors) {
 fn budget_shown(spec: &Map) -> ShownValue {
     let members = ["minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy"].map(|name| {
         let upper = name[..1].to_uppercase() + &name[1..];
-        format!("\"{upper}\":{}", spec.get(name).unwrap_or(&Value::Null))
+        let selector = object(spec, name).filter(|_| name == "selector");
+        match selector {
+            Some(selector) => format!("\"{upper}\":{}", selector_text(selector)),
+            None => format!("\"{upper}\":{}", spec.get(name).unwrap_or(&Value::Null)),
+        }
     });
     ShownValue::raw(format!("{{{}}}", members.join(",")))
 }

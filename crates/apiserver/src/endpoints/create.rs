@@ -11,7 +11,7 @@ use super::admission::{Admission, check_namespace};
 use super::metadata::{drop_repeated_owners, drop_self_link, format_time};
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
-use super::{Call, Reply, decode, definitions, ownership, services};
+use super::{Call, Reply, decode, definitions, ownership, pods, services};
 use crate::auth::{self, Attributes, Decision, check_escalation};
 use crate::registry::{Operation, Row};
 use crate::request::RequestInfo;
@@ -35,7 +35,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply, ApiError> {
     check_path_namespace(row, &mut object, &cx.info.namespace)?;
     own(cx, row, &mut object);
     if let Some(connect) = &row.kind.connect {
-        let value = connect.create(cx, Value::Object(object)).await?;
+        let value = connect.create(cx, Value::Object(object), options.dry_run).await?;
         return Ok(Reply::Value { code: 201, value });
     }
     let body = store_new(cx, row, object, options.dry_run).await?;
@@ -91,6 +91,7 @@ pub(super) async fn store_named(
         drop_repeated_owners(cx, metadata);
     }
     let admission = admitted(cx, row, namespace, name, dry_run).await?;
+    pods::before_create(cx, row, &mut object).await?;
     let object = admission.mutate(object, None).await?;
     match attempt(&admission, object, dry_run).await {
         Ok(body) => Ok(Some(body)),
@@ -126,6 +127,7 @@ pub(super) async fn store_new(cx: &Context, row: &Row, mut object: Map, dry_run:
         drop_repeated_owners(cx, metadata);
     }
     let admission = admitted(cx, row, &namespace, &name, dry_run).await?;
+    pods::before_create(cx, row, &mut object).await?;
     let object = admission.mutate(object, None).await?;
     if generate_name.is_empty() {
         return attempt(&admission, object, dry_run).await.map_err(Into::into);
@@ -194,6 +196,7 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
         cx.warn(text);
     }
     row.kind.strategy.canonicalise(&mut object);
+    pods::check_overhead(cx, row, &object).await?;
     let mut object = admission.validate(object, None).await?;
     let _turn = definitions::before_write(cx, row, &mut object).await?;
     let encoded = if dry_run { store::encode(row, &object) } else { store::encode_to_write(row, &mut object) }?;

@@ -61,7 +61,7 @@ pub(super) async fn delete_collection(call: &Call<'_>) -> Result<Reply, ApiError
 /// Tells whoever does not say what becomes of dependents, where that is not what most kinds do.
 fn warn_of_orphans(call: &Call<'_>, options: &DeleteOptions) {
     if options.propagation.is_none()
-        && let Some(text) = call.row.kind.strategy.orphans_unasked()
+        && let Some(text) = call.row.kind.strategy.orphans_unasked().filter(|text| !text.is_empty())
     {
         call.cx.warn(text);
     }
@@ -137,7 +137,24 @@ pub(crate) async fn delete_entry(
     delete_object(cx, row, current, &options).await.map(|_| ())
 }
 
-fn check_preconditions(row: &Row, old: &Map, current: &Entry, options: &DeleteOptions) -> Result<(), ApiError> {
+/// Deletes a pod that is evicted, as it was found.
+pub(super) async fn delete_evicted(
+    cx: &Context,
+    row: &Row,
+    current: Arc<Entry>,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let resource_version = Some(current.revision.to_string());
+    let options = DeleteOptions { resource_version, ..options.clone() };
+    delete_object(cx, row, current, &options).await.map(|_| ())
+}
+
+pub(super) fn check_preconditions(
+    row: &Row,
+    old: &Map,
+    current: &Entry,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
     let about = About { group: row.kind.shown_group(), resource: &row.kind.kind, name: &current.name };
     let uid = metadata_str(old, "uid").unwrap_or_default();
     // Namespaces and definitions look at them before the storage does, and have other words for it.

@@ -18,7 +18,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 /// The newest state is always new enough, unless the client has seen a revision that we have not.
-async fn check_revision(call: &Call<'_>) -> Result<(), ApiError> {
+pub(super) async fn check_revision(call: &Call<'_>) -> Result<(), ApiError> {
     let text = call.query.text("resourceVersion");
     if text.is_empty() || text == "0" {
         return Ok(());

@@ -117,7 +117,7 @@ fn check_field(row: &Row, field: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     let message = if row.kind.custom || !selectable.is_empty() {
-        format!("field label not supported: {field}")
+        row.kind.strategy.unselectable(field)
     } else {
         format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     };

@@ -13,6 +13,7 @@ mod options;
 mod order;
 mod ownership;
 mod patch;
+pub(crate) mod pods;
 pub(crate) mod render;
 mod route;
 mod scale;
@@ -57,6 +58,8 @@ pub(crate) enum Reply {
     Object { code: u16, body: Bytes },
     /// A page of a collection.
     List(ListPage),
+    /// Nothing at all: 204.
+    Nothing,
     /// Something that is not stored.
     Value { code: u16, value: Value },
     /// Events.
@@ -109,10 +112,14 @@ async fn subresource(call: &Call<'_>, name: &str) -> Result<Reply, ApiError> {
         Some((other, connect))
     });
     match (connect, call.cx.info.verb) {
+        (Some((_, connect)), _) if connect.streams() => {
+            connect.stream(call.cx, call.query).await?;
+            Ok(Reply::Nothing)
+        }
         (Some((subresource, connect)), "create") => {
             let options = options::WriteOptions::parse(call.query, "CreateOptions")?;
             let object = decode::connected(call, subresource, options.field_validation)?;
-            let value = connect.create(call.cx, object).await?;
+            let value = connect.create(call.cx, object, options.dry_run).await?;
             Ok(Reply::Value { code: 201, value })
         }
         (_, "get") => get::get(call).await,

@@ -33,6 +33,7 @@ pub(super) async fn render(call: &Call<'_>, reply: Reply) -> Result<Rendered, Ap
     let accept = call.accept;
     let content_type = accept.media.content_type();
     let (code, body) = match reply {
+        Reply::Nothing => return Ok(Rendered { code: 204, content_type: "", body: ResponseBody::empty() }),
         Reply::Value { code, value } => (code, encoded(&value, accept)),
         Reply::Object { code, body } => (code, object(call, &body)?),
         // In a box, so that other replies do not have its size.
@@ -394,6 +395,7 @@ impl Shape {
         object.insert("apiVersion", row.api_version());
         object.insert("kind", row.kind.kind.as_str());
         object.insert("metadata", metadata);
+        row.kind.strategy.fill_bookmark(&mut object);
         let value = match self.accept.form {
             Form::Whole => Value::Object(object),
             Form::Partial { .. } => partial(&object, self.accept.meta_version),

@@ -79,7 +79,9 @@ fn verbs<'a>(row: &'a Row, info: &RequestInfo) -> Option<Verbs<'a>> {
     let itself = info.group.is_empty() && info.resource == "namespaces";
     let no_namespace = info.namespace.is_empty();
     let misplaced = if row.kind.namespaced { no_namespace && info.names_object } else { !no_namespace && !itself };
-    if misplaced || info.has_surplus {
+    // A proxy is asked for any path below it.
+    let below_proxy = info.subresource == "proxy" && !info.resource.is_empty();
+    if misplaced || info.has_surplus && !below_proxy {
         return None;
     }
     match info.subresource.as_str() {

@@ -11,6 +11,7 @@ use allotment_machinery::object::{metadata_mut, metadata_str};
 use allotment_machinery::schema::NamedSchema;
 
 use super::apply::{Configuration, refused};
+use super::get::check_revision;
 use super::options::WriteOptions;
 use super::store::{self, about};
 use super::update::{ATTEMPTS, Raced, Revision, check_uid, replace_owned};
@@ -31,6 +32,7 @@ pub(super) async fn scale(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 async fn get(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
+    check_revision(call).await?;
     let key = store::named(call)?;
     let entry = store::get(call.cx, call.row, &key).await?;
     let object = store::object_of(call.row, &entry.body)?;

@@ -69,7 +69,7 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     }
 
     /// What is said to whoever deletes an object without saying what becomes of its dependents, if they are
-    /// orphaned then; `None` where they are deleted.
+    /// orphaned then; may be empty. `None` where they are deleted.
     fn orphans_unasked(&self) -> Option<&'static str> {
         None
     }
@@ -140,6 +140,15 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     fn selected_field(&self, _object: &Map, _field: &str) -> Option<String> {
         None
     }
+
+    /// What is said of a field that selectors cannot ask for, where the kind has fields of its own.
+    fn unselectable(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
+    }
+
+    /// Puts in what the object of a bookmark shows besides what its type always has: members that are numbers in
+    /// Kubernetes' internal form, where nothing is 0.
+    fn fill_bookmark(&self, _object: &mut Map) {}
 
     /// What a successful delete answers with: the object (`true`) or a Status.
     fn delete_answers_object(&self) -> bool {

@@ -42,6 +42,8 @@ fn shown(cells: &[Value]) -> Vec<Value> {
 #[tokio::test]
 async fn rich_objects_of_every_kind_are_completed_and_shown_as_kubernetes_does() {
     let world = World::new().await;
+    let account = json!({"metadata": {"name": "sa"}, "automountServiceAccountToken": false});
+    world.create("/api/v1/namespaces/default/serviceaccounts", account).await;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/defaults");
     let (mut differ, mut count) = (Vec::new(), 0);
     for file in std::fs::read_dir(folder).expect("the folder is there").map(|file| file.expect("a file").path()) {

@@ -390,6 +390,9 @@ impl Maker {
         if names.is_empty() || self.chance.strikes(20) {
             names.extend(["status", "scale", "odd"]);
         }
+        if kind.plural == "pods" && self.chance.strikes(60) {
+            return self.part_of_pod(name, item);
+        }
         let subresource = self.chance.text(&names);
         let path = format!("{item}/{subresource}");
         if subresource == "scale" && kind.subresources.contains(&"scale") && self.chance.strikes(90) {

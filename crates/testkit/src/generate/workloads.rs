@@ -73,7 +73,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         plural: "pods",
         kind: "Pod",
-        subresources: STATUS,
+        subresources: Cow::Borrowed(&["status", "status", "ephemeralcontainers", "resize"]),
         members: pod,
         change: pod,
         selectable: &[
@@ -314,6 +314,27 @@ fn job_spec(chance: &mut Chance) -> Value {
             ("selector", &[json!({"matchLabels": {"app": "a"}}), json!({})]),
             ("podReplacementPolicy", &[json!("Failed"), json!("TerminatingOrFailed"), json!("Odd")]),
             ("managedBy", &[json!("example.com/own"), json!("bad")]),
+            ("maxFailedIndexes", &[json!(1), json!(-1)]),
+            (
+                "podFailurePolicy",
+                &[
+                    json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2]}}]}),
+                    json!({"rules": [{"action": "FailIndex", "onExitCodes": {"containerName": "x", "operator": "In", "values": [2, 0, 2]}}]}),
+                    json!({"rules": [{"action": "Odd", "onPodConditions": [{"type": "bad type", "status": "Odd"}]}]}),
+                    json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}, {"action": "Count"}]}),
+                    json!({"rules": [{"onExitCodes": {"operator": "Odd", "values": []}, "onPodConditions": [{"type": "A", "status": "True"}]}]}),
+                    json!({"rules": []}),
+                ],
+            ),
+            (
+                "successPolicy",
+                &[
+                    json!({"rules": [{"succeededCount": 1}]}),
+                    json!({"rules": [{"succeededIndexes": "0,x", "succeededCount": 9}]}),
+                    json!({"rules": [{}]}),
+                    json!({"rules": []}),
+                ],
+            ),
         ],
     );
     merge(&mut spec, odd);
@@ -394,6 +415,18 @@ fn cron_job(chance: &mut Chance) -> Value {
 
 fn pod(chance: &mut Chance) -> Value {
     let mut object = json!({"spec": (pod_spec(chance, "Always"))});
+    if chance.strikes(8) {
+        let put_in = [
+            json!([{"name": "e", "image": "i"}]),
+            json!([{"name": "e", "image": "j:1"}, {"name": "f", "image": "i"}]),
+            json!([{"name": "c", "image": "i", "targetContainerName": "c"}]),
+            json!([{"name": "e", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "x"}]}]),
+        ];
+        let put_in = chance.pick(&put_in).clone();
+        if let Some(spec) = object.get_mut("spec") {
+            merge(spec, json!({"ephemeralContainers": put_in}));
+        }
+    }
     if chance.strikes(10) {
         merge(
             &mut object,

@@ -18,7 +18,7 @@ pub struct SubjectAccessReview;
 
 #[async_trait]
 impl Connect for SubjectAccessReview {
-    async fn create(&self, cx: &Context, object: Value) -> Result<Value, ApiError> {
+    async fn create(&self, cx: &Context, object: Value, _dry_run: bool) -> Result<Value, ApiError> {
         check_subject(&object)?;
         let status = review(cx, &named_user(&object), object.get("spec")).await;
         Ok(answer("SubjectAccessReview", AUTHORIZATION, &object, status))
@@ -31,7 +31,7 @@ pub struct SelfSubjectAccessReview;
 
 #[async_trait]
 impl Connect for SelfSubjectAccessReview {
-    async fn create(&self, cx: &Context, object: Value) -> Result<Value, ApiError> {
+    async fn create(&self, cx: &Context, object: Value, _dry_run: bool) -> Result<Value, ApiError> {
         check_self(&object)?;
         let status = review(cx, &cx.user, object.get("spec")).await;
         Ok(answer("SelfSubjectAccessReview", AUTHORIZATION, &object, status))
@@ -44,7 +44,7 @@ pub struct LocalSubjectAccessReview;
 
 #[async_trait]
 impl Connect for LocalSubjectAccessReview {
-    async fn create(&self, cx: &Context, object: Value) -> Result<Value, ApiError> {
+    async fn create(&self, cx: &Context, object: Value, _dry_run: bool) -> Result<Value, ApiError> {
         check_local(&object, &cx.info.namespace)?;
         let status = review(cx, &named_user(&object), object.get("spec")).await;
         Ok(answer("LocalSubjectAccessReview", AUTHORIZATION, &object, status))

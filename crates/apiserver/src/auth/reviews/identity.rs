@@ -18,7 +18,7 @@ pub struct SelfSubjectReview;
 
 #[async_trait]
 impl Connect for SelfSubjectReview {
-    async fn create(&self, cx: &Context, _object: Value) -> Result<Value, ApiError> {
+    async fn create(&self, cx: &Context, _object: Value, _dry_run: bool) -> Result<Value, ApiError> {
         let mut metadata = Map::new();
         metadata.insert("creationTimestamp", format_time(cx.server.clock().now()));
         let mut status = Map::new();
@@ -35,7 +35,7 @@ pub struct TokenReview;
 
 #[async_trait]
 impl Connect for TokenReview {
-    async fn create(&self, cx: &Context, object: Value) -> Result<Value, ApiError> {
+    async fn create(&self, cx: &Context, object: Value, _dry_run: bool) -> Result<Value, ApiError> {
         let spec = object.get("spec");
         let token = text(spec, "token");
         if token.is_empty() {

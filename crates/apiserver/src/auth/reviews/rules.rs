@@ -16,7 +16,7 @@ pub struct SelfSubjectRulesReview;
 
 #[async_trait]
 impl Connect for SelfSubjectRulesReview {
-    async fn create(&self, cx: &Context, object: Value) -> Result<Value, ApiError> {
+    async fn create(&self, cx: &Context, object: Value, _dry_run: bool) -> Result<Value, ApiError> {
         let namespace = text(object.get("spec"), "namespace");
         if namespace.is_empty() {
             return Err(ApiError::bad_request("no namespace on request"));

@@ -1,35 +1,54 @@
 //! Deployments and their kin: what a workload's spec has to be, what may change, what tables show
 //! (`k8s.io/kubernetes/pkg/apis/apps/validation`). Nothing acts on them here.
 
+mod stateful;
+
 use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::names;
 use allotment_machinery::object::metadata_mut;
 use allotment_machinery::selector::LabelSelector;
 use jiff::Timestamp;
 
-use crate::builtin::core::pod::{template_warnings, validate_template};
+use crate::builtin::core::pod::{drop_closed, name_warning, template_warnings, validate_template};
 use crate::builtin::print::cells;
 use crate::builtin::print::{self, number, ratio};
 use crate::builtin::rules::checks::{
-    at_most_all, immutable, is_empty_selector, is_nothing, label_selector, not_negative, number_or_percent, one_of,
-    optional_name,
+    IMMUTABLE, at_most_all, immutable, is_empty_selector, is_nothing, label_selector, not_negative, number_or_percent,
+    selector_shown,
 };
 use crate::builtin::rules::look::{int, is_given, items, object, object_at, text};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
-use crate::builtin::storage;
 use crate::registry::Operation;
 
+pub(crate) use stateful::STATEFUL_SET;
+
 const TEMPLATE: &[&str] = &["spec", "template", "spec"];
+const TEMPLATE_ITSELF: &[&str] = &["spec", "template"];
 /// The generation of a DaemonSet's template, in an annotation since `apps/v1`.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
+/// The number of replicas of nothing.
+fn count_nothing(object: &mut Map) {
+    if let Some(spec) = object.object_mut("spec") {
+        spec.insert("replicas", 0);
+    }
+}
+
 /// What all workloads have in common.
-const WORKLOAD: Rules =
-    Rules { counts: true, warn: |_, object| template_warnings(object, TEMPLATE), ..Rules::of("apps/v1.Deployment") };
+const WORKLOAD: Rules = Rules {
+    counts: true,
+    prepare: |_, object| drop_of_template(object),
+    warn: |operation, object| {
+        let mut warnings: Vec<String> = name_warning(operation, object).into_iter().collect();
+        warnings.extend(template_warnings(operation, object, TEMPLATE_ITSELF));
+        warnings
+    },
+    ..Rules::of("apps/v1.Deployment")
+};
 
 /// Deployments.
 pub(crate) const DEPLOYMENT: Rules = Rules {
+    bookmark: count_nothing,
     counts_metadata: Some("annotations"),
     validate: |object, errors| with_spec(object, errors, deployment),
     validate_change: selector_stays,
@@ -40,6 +59,7 @@ pub(crate) const DEPLOYMENT: Rules = Rules {
 
 /// ReplicaSets.
 pub(crate) const REPLICA_SET: Rules = Rules {
+    bookmark: count_nothing,
     validate: |object, errors| with_spec(object, errors, replica_set),
     validate_change: selector_stays,
     validate_status: |_, new, errors| status(new, REPLICA_SET_STATUS, "readyReplicas", errors),
@@ -49,37 +69,33 @@ pub(crate) const REPLICA_SET: Rules = Rules {
 
 /// ReplicationControllers.
 pub(crate) const REPLICATION_CONTROLLER: Rules = Rules {
+    // Dependents are left where nothing else is asked for, without a word.
+    orphans_unasked: Some(""),
+    warn: |operation, object| match operation {
+        Operation::Create => (WORKLOAD.warn)(operation, object),
+        // Kubernetes takes the template before for the one after.
+        Operation::Update { old, .. } => {
+            template_warnings(Operation::Update { old: object, subresource: "" }, old, TEMPLATE_ITSELF)
+        }
+    },
     validate: |object, errors| with_spec(object, errors, replication_controller),
     validate_status: |_, new, errors| status(new, REPLICA_SET_STATUS, "readyReplicas", errors),
     cells: Some(|object, now| replica_cells(object, print::labels(object_at(object, &["spec", "selector"])), now)),
     ..WORKLOAD.as_message("core/v1.ReplicationController")
 };
 
-/// StatefulSets.
-pub(crate) const STATEFUL_SET: Rules = Rules {
-    prepare: |operation, object| {
-        // A set without availability in its status has none.
-        if matches!(operation, Operation::Create)
-            && let Some(status) = object.object_mut("status")
-        {
-            status.insert("availableReplicas", 0);
-        }
-    },
-    validate: |object, errors| with_spec(object, errors, stateful_set),
-    validate_change: stateful_change,
-    validate_status: |_, new, errors| status(new, STATEFUL_STATUS, "status.readyReplicas", errors),
-    cells: Some(|object, now| {
-        let [names, images] = print::containers(object_at(object, TEMPLATE));
-        let ready = number(object, &["status", "readyReplicas"]);
-        let wanted = number(object, &["spec", "replicas"]);
-        vec![cells::name(object), ratio(ready, wanted), cells::age(object, now), names, images]
-    }),
-    ..WORKLOAD.as_message("apps/v1.StatefulSet")
-};
-
 /// DaemonSets.
 pub(crate) const DAEMON_SET: Rules = Rules {
-    prepare: count_template,
+    bookmark: convert_count,
+    default: convert_count,
+    prepare: |operation, object| {
+        drop_of_template(object);
+        count_template(operation, object);
+    },
+    warn: |operation, object| match operation {
+        Operation::Update { old, .. } if spec(old).get("template") == spec(object).get("template") => Vec::new(),
+        _ => template_warnings(operation, object, TEMPLATE_ITSELF),
+    },
     validate: |object, errors| with_spec(object, errors, daemon_set),
     validate_change: selector_stays,
     validate_status: |_, new, errors| {
@@ -94,13 +110,11 @@ pub(crate) const DAEMON_SET: Rules = Rules {
 /// ControllerRevisions.
 pub(crate) const CONTROLLER_REVISION: Rules = Rules {
     metadata: WHOLE_TOO,
-    validate: |object, errors| {
-        match object.get("data") {
-            Some(Value::Object(_)) => {}
-            None | Some(Value::Null) => errors.push(FieldError::required(&Path::new("data"), "data is mandatory")),
-            Some(_) => errors.push(FieldError::required(&Path::new("data"), "data must be a valid JSON object")),
-        }
-        not_negative(object, &["revision"], &Path::root(), errors);
+    validate: |object, errors| not_negative(object, &["revision"], &Path::root(), errors),
+    validate_new: |object, errors| match object.get("data") {
+        Some(Value::Object(_)) => {}
+        None | Some(Value::Null) => errors.push(FieldError::required(&Path::new("data"), "data is mandatory")),
+        Some(_) => errors.push(FieldError::required(&Path::new("data"), "data must be a valid JSON object")),
     },
     validate_change: |old, new, errors| immutable(old, new, &["data"], &Path::root(), errors),
     cells: Some(revision_cells),
@@ -125,15 +139,6 @@ const REPLICA_SET_STATUS: &[&str] = &[
     "availableReplicas",
     "terminatingReplicas",
 ];
-const STATEFUL_STATUS: &[&str] = &[
-    "observedGeneration",
-    "replicas",
-    "readyReplicas",
-    "currentReplicas",
-    "updatedReplicas",
-    "availableReplicas",
-    "collisionCount",
-];
 const DAEMON_STATUS: &[&str] = &[
     "currentNumberScheduled",
     "numberMisscheduled",
@@ -157,7 +162,11 @@ fn with_spec(object: &Map, errors: &mut Errors, check: fn(&Map, &Path, &mut Erro
 }
 
 fn selector_stays(old: &Map, new: &Map, errors: &mut Errors) {
-    immutable(spec(old), spec(new), &["selector"], &Path::new("spec"), errors);
+    let (was, is) = (spec(old).get("selector"), spec(new).get("selector"));
+    if was != is {
+        let shown = is.and_then(Value::as_object).map_or_else(|| ShownValue::raw("null"), selector_shown);
+        errors.push(FieldError::invalid(&Path::new("spec").child("selector"), shown, IMMUTABLE));
+    }
 }
 
 fn deployment(spec: &Map, path: &Path, errors: &mut Errors) {
@@ -167,7 +176,7 @@ fn deployment(spec: &Map, path: &Path, errors: &mut Errors) {
         path,
         errors,
     );
-    selected_template(spec, "deployment", "ReplicaSet", path, errors);
+    selected_template(spec, "deployment", Some("ReplicaSet"), path, errors);
     if let Some(strategy) = object(spec, "strategy") {
         deployment_strategy(strategy, &path.child("strategy"), errors);
     }
@@ -220,13 +229,20 @@ fn rolling_update<'a>(strategy: &'a Map, path: &Path, errors: &mut Errors) -> Op
 /// A strategy as messages of Kubernetes show it: the members of its internal type.
 fn strategy_shown(strategy: &Map) -> ShownValue {
     let kind = Value::from(text(strategy, "type"));
-    let update = strategy.get("rollingUpdate").unwrap_or(&Value::Null);
+    let update = object(strategy, "rollingUpdate").map_or_else(
+        || "null".to_owned(),
+        |update| {
+            let [away, more] =
+                ["maxUnavailable", "maxSurge"].map(|name| update.get(name).cloned().unwrap_or_else(|| Value::from(0)));
+            format!("{{\"MaxUnavailable\":{away},\"MaxSurge\":{more}}}")
+        },
+    );
     ShownValue::raw(format!("{{\"Type\":{kind},\"RollingUpdate\":{update}}}"))
 }
 
 fn replica_set(spec: &Map, path: &Path, errors: &mut Errors) {
     not_negative(spec, &["replicas", "minReadySeconds"], path, errors);
-    selected_template(spec, "deployment", "ReplicaSet", path, errors);
+    selected_template(spec, "deployment", Some("ReplicaSet"), path, errors);
 }
 
 fn replication_controller(spec: &Map, path: &Path, errors: &mut Errors) {
@@ -248,109 +264,29 @@ fn replication_controller(spec: &Map, path: &Path, errors: &mut Errors) {
     keeps_running(template, "ReplicationController", &path, errors);
 }
 
-fn stateful_set(spec: &Map, path: &Path, errors: &mut Errors) {
-    let both = "must be 'OrderedReady' or 'Parallel'";
-    match text(spec, "podManagementPolicy") {
-        "OrderedReady" | "Parallel" => {}
-        other => errors.push(FieldError::invalid(&path.child("podManagementPolicy"), other, both)),
-    }
-    if let Some(strategy) = object(spec, "updateStrategy") {
-        stateful_strategy(strategy, &path.child("updateStrategy"), errors);
-    }
-    if let Some(policy) = object(spec, "persistentVolumeClaimRetentionPolicy") {
-        for name in ["whenDeleted", "whenScaled"] {
-            one_of(policy, name, &["Retain", "Delete"], &path.child("persistentVolumeClaimRetentionPolicy"), errors);
-        }
-    }
-    not_negative(spec, &["replicas", "minReadySeconds", "revisionHistoryLimit"], path, errors);
-    if let Some(ordinals) = object(spec, "ordinals") {
-        not_negative(ordinals, &["start"], &path.child("ordinals"), errors);
-    }
-    optional_name(spec, "serviceName", names::dns1123_label, path, errors);
-    for (index, claim) in items(spec, "volumeClaimTemplates") {
-        if let Some(claim) = object(claim, "spec") {
-            storage::claim_spec(claim, &path.child("volumeClaimTemplates").index(index).child("spec"), errors);
-        }
-    }
-    let spec = with_claims(spec);
-    selected_template(&spec, "statefulset", "StatefulSet", path, errors);
-}
-
-/// The spec as its pods see it: claims are volumes, and names of pods are the controller's to give.
-fn with_claims(spec: &Map) -> Map {
-    let claims: Vec<Value> = items(spec, "volumeClaimTemplates")
-        .filter_map(|(_, claim)| object(claim, "metadata"))
-        .map(|metadata| {
-            let name = text(metadata, "name");
-            allotment_machinery::json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
-        })
-        .collect();
-    let mut spec = spec.clone();
-    if let Some(Value::Object(template)) = spec.get_mut("template")
-        && let Some(Value::Object(pod)) = template.get_mut("spec")
+/// Drops members of the template whose gates Kubernetes leaves closed.
+fn drop_of_template(object: &mut Map) {
+    if let Some(Value::Object(spec)) = object.get_mut("spec")
+        && let Some(Value::Object(template)) = spec.get_mut("template")
     {
-        pod.remove("subdomain");
-        pod.remove("hostname");
-        if !claims.is_empty()
-            && let Some(volumes) = pod.get_or_insert_with("volumes", || Value::Array(Vec::new())).as_array_mut()
-        {
-            volumes.retain(|volume| claims.iter().all(|claim| claim.get("name") != volume.get("name")));
-            volumes.splice(0..0, claims);
-        }
-    }
-    spec
-}
-
-fn stateful_strategy(strategy: &Map, path: &Path, errors: &mut Errors) {
-    match text(strategy, "type") {
-        "OnDelete" => {
-            if let Some(update) = strategy.get("rollingUpdate").filter(|update| !update.is_null()) {
-                let detail = "only allowed for updateStrategy 'RollingUpdate'";
-                let member = |name: &str| update.get(name).unwrap_or(&Value::Null).to_string();
-                let (partition, unavailable) = (member("partition"), member("maxUnavailable"));
-                let shown = ShownValue::raw(format!("{{\"Partition\":{partition},\"MaxUnavailable\":{unavailable}}}"));
-                errors.push(FieldError::invalid(&path.child("rollingUpdate"), shown, detail));
-            }
-        }
-        "RollingUpdate" => {
-            if let Some(update) = object(strategy, "rollingUpdate") {
-                not_negative(update, &["partition"], &path.child("rollingUpdate"), errors);
-            }
-        }
-        _ => {
-            let detail = "must be 'RollingUpdate' or 'OnDelete'";
-            errors.push(FieldError::invalid(path, strategy_shown(strategy), detail));
-        }
-    }
-}
-
-fn stateful_change(old: &Map, new: &Map, errors: &mut Errors) {
-    const MAY_CHANGE: [&str; 7] = [
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    ];
-    let fixed = |object: &Map| {
-        let mut spec = spec(object).clone();
-        spec.retain(|name, _| !MAY_CHANGE.contains(&name));
-        spec
-    };
-    if fixed(old) != fixed(new) {
-        let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
-            'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are \
-            forbidden";
-        errors.push(FieldError::forbidden(&Path::new("spec"), detail));
+        drop_closed(template);
     }
 }
 
 fn daemon_set(spec: &Map, path: &Path, errors: &mut Errors) {
     not_negative(spec, &["minReadySeconds", "revisionHistoryLimit"], path, errors);
     label_selector(spec, "selector", path, errors);
-    template_of(spec, "daemonset", "DaemonSet", path, errors);
+    empty_selector(spec, "daemonset", path, errors);
+    let empty = Map::new();
+    let template = object(spec, "template").unwrap_or(&empty);
+    let path_of_template = path.child("template");
+    if LabelSelector::from_object(spec.get("selector"))
+        .is_ok_and(|selector| !selector.matches(object_at(template, &["metadata", "labels"])))
+    {
+        labels_differ(template, &path_of_template, errors);
+    }
+    validate_template(template, &path_of_template, errors);
+    keeps_running(template, "DaemonSet", &path_of_template, errors);
     let Some(strategy) = object(spec, "updateStrategy") else { return };
     let path = path.child("updateStrategy");
     match text(strategy, "type") {
@@ -379,42 +315,65 @@ fn daemon_set(spec: &Map, path: &Path, errors: &mut Errors) {
     }
 }
 
+/// Kubernetes has a number for the annotation, which is 0 where it is absent: whoever sends the object sends it.
+fn convert_count(object: &mut Map) {
+    let annotations = object_at(object, &["metadata", "annotations"]);
+    let given = annotations.and_then(|annotations| text(annotations, TEMPLATE_GENERATION).parse::<i64>().ok());
+    if let Some(annotations) = metadata_mut(object).and_then(|metadata| metadata.object_mut("annotations")) {
+        annotations.insert(TEMPLATE_GENERATION, given.unwrap_or_default().to_string());
+    }
+}
+
 /// Counts the changes of a DaemonSet's template, in an annotation that nobody else sets.
 fn count_template(operation: Operation<'_>, object: &mut Map) {
     let count = match operation {
-        Operation::Create => 1,
+        Operation::Create => {
+            let given = object_at(object, &["metadata", "annotations"]);
+            given
+                .and_then(|annotations| text(annotations, TEMPLATE_GENERATION).parse::<i64>().ok())
+                .unwrap_or_default()
+                .max(1)
+        }
         Operation::Update { old, subresource: "" } => {
             let annotations = object_at(old, &["metadata", "annotations"]);
             let before = annotations.map_or("", |annotations| text(annotations, TEMPLATE_GENERATION));
             let changed = spec(old).get("template") != spec(object).get("template");
             before.parse::<i64>().unwrap_or_default() + i64::from(changed)
         }
-        Operation::Update { .. } => return,
+        Operation::Update { old, .. } => {
+            let annotations = object_at(old, &["metadata", "annotations"]);
+            let before = annotations.map_or("", |annotations| text(annotations, TEMPLATE_GENERATION));
+            before.parse::<i64>().unwrap_or_default()
+        }
     };
     if let Some(annotations) = metadata_mut(object).and_then(|metadata| metadata.object_mut("annotations")) {
         annotations.insert(TEMPLATE_GENERATION, count.to_string());
     }
 }
 
-/// A selector, and a template that it selects.
-fn selected_template(spec: &Map, kind: &str, of: &str, path: &Path, errors: &mut Errors) {
+/// A selector, and a template that it selects, of pods that keep running for a workload called `of`.
+fn selected_template(spec: &Map, kind: &str, of: Option<&str>, path: &Path, errors: &mut Errors) {
     if let Some(selector) = object(spec, "selector") {
         label_selector(spec, "selector", path, errors);
         if LabelSelector::from_object(spec.get("selector")).is_err() {
             let detail = if kind == "statefulset" { "" } else { "invalid label selector" };
-            errors.push(FieldError::invalid(&path.child("selector"), &Value::Object(selector.clone()), detail));
+            errors.push(FieldError::invalid(&path.child("selector"), selector_shown(selector), detail));
         }
     } else {
         errors.push(FieldError::required(&path.child("selector"), ""));
     }
-    template_of(spec, kind, of, path, errors);
+    empty_selector(spec, kind, path, errors);
+    template_of(spec, of, path, errors);
 }
 
-fn template_of(spec: &Map, kind: &str, of: &str, path: &Path, errors: &mut Errors) {
+fn empty_selector(spec: &Map, kind: &str, path: &Path, errors: &mut Errors) {
     if let Some(selector) = object(spec, "selector").filter(|selector| is_empty_selector(selector)) {
         let detail = format!("empty selector is invalid for {kind}");
-        errors.push(FieldError::invalid(&path.child("selector"), &Value::Object(selector.clone()), detail));
+        errors.push(FieldError::invalid(&path.child("selector"), selector_shown(selector), detail));
     }
+}
+
+fn template_of(spec: &Map, of: Option<&str>, path: &Path, errors: &mut Errors) {
     let (Ok(selector), Some(template)) = (LabelSelector::from_object(spec.get("selector")), object(spec, "template"))
     else {
         return;
@@ -424,7 +383,9 @@ fn template_of(spec: &Map, kind: &str, of: &str, path: &Path, errors: &mut Error
         labels_differ(template, &path, errors);
     }
     validate_template(template, &path, errors);
-    keeps_running(template, of, &path, errors);
+    if let Some(of) = of {
+        keeps_running(template, of, &path, errors);
+    }
 }
 
 fn labels_differ(template: &Map, path: &Path, errors: &mut Errors) {

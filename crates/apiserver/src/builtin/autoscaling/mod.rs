@@ -10,10 +10,10 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 use jiff::Timestamp;
 
-use crate::builtin::core::resources::read;
+use crate::builtin::core::resources::{container_resource, read};
 use crate::builtin::print::cells;
 use crate::builtin::print::number;
-use crate::builtin::rules::checks::{one_of, required_name};
+use crate::builtin::rules::checks::{faults, not_negative, one_of, required_name};
 use crate::builtin::rules::look::{int, is_given, items, object, text};
 use crate::builtin::rules::{Errors, Rules};
 
@@ -29,14 +29,66 @@ const METRICS: [(&str, &str); 5] = [
 const SHOWN_METRICS: usize = 2;
 
 /// HorizontalPodAutoscalers.
-pub(crate) const AUTOSCALER: Rules =
-    Rules { validate, cells: Some(autoscaler_cells), ..Rules::of("autoscaling/v2.HorizontalPodAutoscaler") };
+pub(crate) const AUTOSCALER: Rules = Rules {
+    validate,
+    validate_new: |scaler, errors| {
+        let Some(spec) = object(scaler, "spec") else { return };
+        not_to_zero(spec, errors);
+        target_group(spec, errors);
+    },
+    validate_change: |old, new, errors| {
+        let (Some(was), Some(is)) = (object(old, "spec"), object(new, "spec")) else { return };
+        if int(was, "minReplicas") != Some(0) {
+            not_to_zero(is, errors);
+        }
+        let target = |spec: &'_ Map| {
+            let target = object(spec, "scaleTargetRef");
+            target.map(|target| (text(target, "apiVersion").to_owned(), text(target, "kind").to_owned()))
+        };
+        if target(was) != target(is) {
+            target_group(is, errors);
+        }
+    },
+    validate_status: |_, scaler, errors| {
+        if let Some(status) = object(scaler, "status") {
+            not_negative(status, &["currentReplicas", "desiredReplicas"], &Path::new("status"), errors);
+        }
+    },
+    cells: Some(autoscaler_cells),
+    ..Rules::of("autoscaling/v2.HorizontalPodAutoscaler")
+};
+
+/// Nothing is scaled to zero, a gate that Kubernetes leaves closed; what is there already may stay.
+fn not_to_zero(spec: &Map, errors: &mut Errors) {
+    if int(spec, "minReplicas") == Some(0) {
+        let path = Path::new("spec").child("minReplicas");
+        errors.push(FieldError::invalid(&path, 0, "must be greater than or equal to 1"));
+    }
+}
+
+/// What is scaled is of a group, unless it is of the one kind of the core group that can be.
+fn target_group(spec: &Map, errors: &mut Errors) {
+    let Some(target) = object(spec, "scaleTargetRef") else { return };
+    let may_have_none = text(target, "kind") == "ReplicationController";
+    api_version(target, may_have_none, &Path::new("spec").child("scaleTargetRef"), errors);
+}
+
+fn api_version(target: &Map, may_have_none: bool, path: &Path, errors: &mut Errors) {
+    let given = text(target, "apiVersion");
+    let detail = match given.matches('/').count() {
+        0 if !may_have_none => "apiVersion must specify API group".to_owned(),
+        1 if given.starts_with('/') && !may_have_none && given != "/" => "apiVersion must specify API group".to_owned(),
+        0 | 1 => return,
+        _ => format!("unexpected GroupVersion string: {given}"),
+    };
+    errors.push(FieldError::invalid(&path.child("apiVersion"), given, detail));
+}
 
 fn validate(scaler: &Map, errors: &mut Errors) {
     let Some(spec) = object(scaler, "spec") else { return };
     let path = Path::new("spec");
     let (least, most) = (int(spec, "minReplicas"), int(spec, "maxReplicas").unwrap_or_default());
-    if let Some(least) = least.filter(|least| *least < 1) {
+    if let Some(least) = least.filter(|least| *least < 0) {
         errors.push(FieldError::invalid(&path.child("minReplicas"), least, "must be greater than or equal to 1"));
     }
     match most {
@@ -54,13 +106,14 @@ fn validate(scaler: &Map, errors: &mut Errors) {
         let path = path.child("scaleTargetRef");
         required_name(target, "kind", names::path_segment, &path, errors);
         required_name(target, "name", names::path_segment, &path, errors);
-        if !text(target, "apiVersion").contains('/') && text(target, "kind") != "ReplicationController" {
-            let shown = text(target, "apiVersion");
-            errors.push(FieldError::invalid(&path.child("apiVersion"), shown, "apiVersion must specify API group"));
-        }
     }
     for (index, metric) in items(spec, "metrics") {
         validate_metric(metric, &path.child("metrics").index(index), errors);
+    }
+    let can_see_zero = items(spec, "metrics").any(|(_, metric)| matches!(text(metric, "type"), "Object" | "External"));
+    if least == Some(0) && !can_see_zero {
+        let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.push(FieldError::forbidden(&path.child("metrics"), detail));
     }
     if let Some(behavior) = object(spec, "behavior") {
         for name in ["scaleUp", "scaleDown"] {
@@ -106,28 +159,41 @@ fn validate_scaling(rules: &Map, path: &Path, errors: &mut Errors) {
 }
 
 fn validate_metric(metric: &Map, path: &Path, errors: &mut Errors) {
+    /// The members in the order in which Kubernetes looks at them: only the first is judged.
+    const SOURCES: [&str; 5] = ["object", "external", "pods", "resource", "containerResource"];
     let kind = text(metric, "type");
-    let Some((_, own)) = METRICS.iter().find(|(name, _)| *name == kind) else {
-        if kind.is_empty() {
-            errors.push(FieldError::required(&path.child("type"), "must specify a metric source type"));
+    if kind.is_empty() {
+        errors.push(FieldError::required(&path.child("type"), "must specify a metric source type"));
+    }
+    let given: Vec<&str> = SOURCES.into_iter().filter(|name| is_given(metric, name)).collect();
+    if let Some((first, source)) = given.first().and_then(|first| Some((*first, object(metric, first)?)))
+        && let Some((kind, _)) = METRICS.iter().find(|(_, own)| *own == first)
+    {
+        validate_source(kind, source, &path.child(first), errors);
+    }
+    let own = METRICS.iter().find(|(name, _)| *name == kind).map(|(_, own)| *own);
+    match own {
+        Some(own) if !is_given(metric, own) => {
+            let detail = "must populate information for the given metric source";
+            errors.push(FieldError::required(&path.child(own), detail));
         }
-        let supported = METRICS.map(|(name, _)| name);
-        return errors.push(FieldError::not_supported(&path.child("type"), kind, &supported));
-    };
-    if !is_given(metric, own) {
-        let detail = "must populate information for the given metric source";
-        errors.push(FieldError::required(&path.child(own), detail));
+        Some(_) => {}
+        None => {
+            // It is told of twice.
+            let supported = METRICS.map(|(name, _)| name);
+            let error = FieldError::not_supported(&path.child("type"), kind, &supported);
+            errors.extend([error.clone(), error]);
+        }
     }
-    if let Some(source) = object(metric, own) {
-        validate_source(kind, source, &path.child(own), errors);
-    }
-    for (_, other) in METRICS.iter().filter(|(_, other)| other != own && is_given(metric, other)) {
-        errors.push(FieldError::forbidden(&path.child(other), "must populate the given metric source only"));
+    if given.len() != 1 {
+        for other in given.into_iter().filter(|other| Some(*other) != own) {
+            errors.push(FieldError::forbidden(&path.child(other), "must populate the given metric source only"));
+        }
     }
 }
 
 fn validate_source(kind: &str, source: &Map, path: &Path, errors: &mut Errors) {
-    let mut required = |owner: &Map, name: &str, path: &Path, detail: &str| {
+    let required = |owner: &Map, name: &str, path: &Path, detail: &str, errors: &mut Errors| {
         if text(owner, name).is_empty() {
             errors.push(FieldError::required(&path.child(name), detail));
         }
@@ -135,13 +201,29 @@ fn validate_source(kind: &str, source: &Map, path: &Path, errors: &mut Errors) {
     let empty = Map::new();
     let of_resource = matches!(kind, "Resource" | "ContainerResource");
     if of_resource {
-        required(source, "name", path, "must specify a resource name");
+        required(source, "name", path, "must specify a resource name", errors);
     } else {
         let metric = object(source, "metric").unwrap_or(&empty);
-        required(metric, "name", &path.child("metric"), "must specify a metric name");
+        required(metric, "name", &path.child("metric"), "must specify a metric name", errors);
+        let name = text(metric, "name");
+        faults(&path.child("metric").child("name"), name, names::path_segment(name), errors);
     }
     if kind == "ContainerResource" {
-        required(source, "container", path, "must specify a container");
+        let (name, container) = (text(source, "name"), text(source, "container"));
+        if container.is_empty() {
+            errors.push(FieldError::required(&path.child("container"), "must specify a container"));
+        } else {
+            faults(&path.child("container"), container, names::dns1123_label(container), errors);
+        }
+        if !name.is_empty() {
+            container_resource(name, &path.child("name"), errors);
+        }
+    }
+    if kind == "Object" {
+        let (described, path) = (object(source, "describedObject").unwrap_or(&empty), path.child("describedObject"));
+        required_name(described, "kind", names::path_segment, &path, errors);
+        required_name(described, "name", names::path_segment, &path, errors);
+        api_version(described, true, &path, errors);
     }
     let (target, path) = (object(source, "target").unwrap_or(&empty), path.child("target"));
     validate_target(target, &path, errors);

@@ -1,8 +1,10 @@
 //! Jobs and CronJobs (`k8s.io/kubernetes/pkg/apis/batch/validation`). Nothing acts on them here.
 
 mod cron;
+mod policies;
+mod status;
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 use allotment_machinery::object::metadata_str;
@@ -10,10 +12,12 @@ use allotment_machinery::selector::LabelSelector;
 use allotment_machinery::time;
 use jiff::Timestamp;
 
-use crate::builtin::core::pod::{template_warnings, validate_template};
+use crate::builtin::core::pod::{drop_closed, name_warning, template_warnings, validate_template};
 use crate::builtin::print::cells;
 use crate::builtin::print::{self, number, ratio};
-use crate::builtin::rules::checks::{domain_prefixed, immutable, not_negative, one_of, one_of_required};
+use crate::builtin::rules::checks::{
+    domain_prefixed, immutable, not_negative, one_of, one_of_required, selector_shown,
+};
 use crate::builtin::rules::look::{flag, int, is_given, items, list, object, object_at, text};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
 use crate::builtin::types::depends::{labels_of_template, take_labels};
@@ -32,6 +36,8 @@ const LEGACY_NAME_LABEL: &str = "job-name";
 const CRON_NAME_LENGTH: usize = 52;
 /// How many pods of an indexed job may run at once.
 const INDEXED_PARALLELISM: i64 = 100_000;
+/// How many pods may run, and indexes fail, of a job of very many whose indexes fail one by one.
+const MOST_WITH_LIMITS: i64 = 10_000;
 /// The longest name of who manages a job, in bytes.
 const MANAGER_LENGTH: usize = 63;
 
@@ -43,44 +49,126 @@ pub(crate) const JOB: Rules = Rules {
     ),
     metadata: WHOLE_TOO,
     counts: true,
-    prepare: |operation, job| {
-        if matches!(operation, Operation::Create) {
-            generate_selector(job);
-        }
-        // After the labels of the template are complete: a job without labels has all of them.
-        let labels = labels_of_template(job);
-        take_labels(job, labels);
-    },
+    prepare: prepare_job,
     validate: validate_job,
-    validate_change: job_change,
-    warn: |_, job| warnings(job, &["spec", "template", "spec"]),
+    validate_new: |job, errors| indexed_names(job, errors),
+    validate_change: |old, new, errors| {
+        indexed_names(new, errors);
+        job_change(old, new, errors);
+    },
+    validate_status: status::validate,
+    warn: |operation, job| warnings(operation, job, &["spec"]),
     cells: Some(job_cells),
     select: |job, field| (field == "status.successful").then(|| number(job, &["status", "succeeded"]).to_string()),
+    unselectable: |field| format!("field label {field:?} not supported for Job"),
     ..Rules::of("batch/v1.Job")
 };
 
 /// CronJobs.
 pub(crate) const CRON_JOB: Rules = Rules {
     counts: true,
+    prepare: |_, job| {
+        if let Some(Value::Object(template)) = member_mut(job, &["spec", "jobTemplate", "spec", "template"]) {
+            drop_closed(template);
+        }
+    },
     validate: validate_cron_job,
-    warn: |_, job| warnings(job, &["spec", "jobTemplate", "spec", "template", "spec"]),
+    validate_new: |job, errors| {
+        let name = metadata_str(job, "name").unwrap_or_default();
+        if name.len() > CRON_NAME_LENGTH {
+            let detail = "must be no more than 52 characters";
+            errors.push(FieldError::invalid(&Path::new("metadata").child("name"), name, detail));
+        }
+        let Some(spec) = object(job, "spec") else { return };
+        zone_in_schedule(spec, false, errors);
+        time_zone(spec, &Path::new("spec").child("timeZone"), errors);
+    },
+    validate_change: |old, new, errors| {
+        let (Some(was), Some(is)) = (object(old, "spec"), object(new, "spec")) else { return };
+        zone_in_schedule(is, text(was, "schedule").contains("TZ"), errors);
+        if was.get("timeZone") != is.get("timeZone") {
+            time_zone(is, &Path::new("spec").child("timeZone"), errors);
+        }
+    },
+    warn: |operation, job| {
+        let mut warnings = warnings(operation, job, &["spec", "jobTemplate", "spec"]);
+        let zoned = object(job, "spec").is_some_and(|spec| text(spec, "schedule").contains("TZ"));
+        if zoned && matches!(operation, Operation::Update { .. }) {
+            warnings.push(
+                "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+                 https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+                    .to_owned(),
+            );
+        }
+        warnings
+    },
     cells: Some(cron_cells),
     ..Rules::of("batch/v1.CronJob")
 };
 
-fn warnings(job: &Map, path: &[&str]) -> Vec<String> {
-    let name = metadata_str(job, "name").unwrap_or_default();
-    let found = names::dns1123_label(name);
-    let mut warnings = Vec::new();
-    if !found.is_empty() {
+/// What is said of a job whose spec is at `path`.
+fn warnings(operation: Operation<'_>, job: &Map, path: &[&str]) -> Vec<String> {
+    const MANY_COMPLETIONS: i64 = 100_000;
+    const MANY_AT_ONCE: i64 = 10_000;
+    let mut warnings: Vec<String> = name_warning(operation, job).into_iter().collect();
+    let of_template = template_warnings(operation, job, &[path, &["template"]].concat());
+    let empty = Map::new();
+    let spec = object_at(job, path).unwrap_or(&empty);
+    let count = |name: &str| int(spec, name).unwrap_or_default();
+    let many = count("completions") > MANY_COMPLETIONS && count("parallelism") > MANY_AT_ONCE;
+    if many && text(spec, "completionMode") == "Indexed" {
         warnings.push(format!(
-            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label \
-             is recommended: [{}]",
-            found.join(" ")
+            "{}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+             Kubernetes might not be able to track completedIndexes when a big number of indexes fail",
+            path.join(".")
         ));
     }
-    warnings.extend(template_warnings(job, path));
+    warnings.extend(of_template);
     warnings
+}
+
+fn member_mut<'a>(object: &'a mut Map, path: &[&str]) -> Option<&'a mut Value> {
+    let (last, above) = path.split_last()?;
+    let above = above.iter().try_fold(object, |map, name| map.get_mut(name).and_then(Value::as_object_mut))?;
+    above.get_mut(last)
+}
+
+/// A job without labels has those of its template, and of a new one those too that are generated, unless its name is
+/// generated as well: then Kubernetes makes a copy in between.
+fn prepare_job(operation: Operation<'_>, job: &mut Map) {
+    if let Some(Value::Object(template)) = member_mut(job, &["spec", "template"]) {
+        drop_closed(template);
+    }
+    let before = labels_of_template(job);
+    if !matches!(operation, Operation::Create) {
+        if !matches!(operation, Operation::Update { subresource: "status", .. }) {
+            take_labels(job, before);
+        }
+        return;
+    }
+    let named = metadata_str(job, "generateName").unwrap_or_default().is_empty();
+    let without = object_at(job, &["metadata", "labels"]).is_none_or(Map::is_empty);
+    generate_selector(job);
+    if let Some(before) = before.filter(|_| without) {
+        own_labels(job, &before);
+        let labels = if named { labels_of_template(job) } else { Some(before) };
+        take_labels(job, labels);
+    }
+}
+
+/// Whoever creates a job without labels owns those that it takes from its template.
+fn own_labels(job: &mut Map, labels: &Value) {
+    let Some(Value::Array(entries)) = member_mut(job, &["metadata", "managedFields"]) else { return };
+    let created =
+        entries.iter_mut().filter_map(Value::as_object_mut).find(|entry| text(entry, "operation") == "Update");
+    let Some(Value::Object(fields)) = created.and_then(|entry| entry.get_mut("fieldsV1")) else { return };
+    let Some(own) = fields.object_mut("f:metadata").and_then(|metadata| metadata.object_mut("f:labels")) else {
+        return;
+    };
+    own.insert(".", Map::new());
+    for (key, _) in labels.as_object().into_iter().flat_map(Map::iter) {
+        own.insert(format!("f:{key}"), Map::new());
+    }
 }
 
 /// A job's pods carry its name and UID, by which it selects them.
@@ -125,7 +213,7 @@ fn validate_job(job: &Map, errors: &mut Errors) {
 
 /// What was generated was not overwritten.
 fn generated_selector(job: &Map, spec: &Map, path: &Path, errors: &mut Errors) {
-    if flag(spec, "manualSelector") {
+    if flag(spec, "manualSelector") || !is_given(spec, "selector") {
         return;
     }
     let (name, uid) = (metadata_str(job, "name").unwrap_or_default(), metadata_str(job, "uid").unwrap_or_default());
@@ -146,10 +234,25 @@ fn generated_selector(job: &Map, spec: &Map, path: &Path, errors: &mut Errors) {
             Some(_) => {}
         }
     }
-    let selected = object_at(spec, &["selector", "matchLabels"]).map(|labels| text(labels, UID_LABEL));
-    if selected.is_some_and(|selected| selected != uid) {
-        let shown = spec.get("selector").cloned().unwrap_or_default();
-        errors.push(FieldError::invalid(&path.child("selector"), &shown, "`selector` not auto-generated"));
+    let expected = Map::from_iter(
+        [(LEGACY_UID_LABEL, uid), (UID_LABEL, uid), (LEGACY_NAME_LABEL, name), (NAME_LABEL, name)]
+            .map(|(label, value)| (label.to_owned(), Value::from(value))),
+    );
+    if LabelSelector::from_object(spec.get("selector")).is_ok_and(|selector| !selector.matches(Some(&expected))) {
+        let shown = object(spec, "selector").map_or_else(|| ShownValue::raw("null"), selector_shown);
+        errors.push(FieldError::invalid(&path.child("selector"), shown, "`selector` not auto-generated"));
+    }
+}
+
+/// The names of the pods of an indexed job end in their indexes, and have to be labels.
+fn indexed_names(job: &Map, errors: &mut Errors) {
+    let Some(spec) = object(job, "spec").filter(|spec| text(spec, "completionMode") == "Indexed") else { return };
+    let Some(completions) = int(spec, "completions").filter(|completions| *completions > 0) else { return };
+    let name = metadata_str(job, "name").unwrap_or_default();
+    let longest = format!("{name}-{}", completions - 1);
+    if !names::dns1123_label(&longest).is_empty() {
+        let detail = format!("will not able to create pod with invalid DNS label: {longest}");
+        errors.push(FieldError::invalid(&Path::new("metadata").child("name"), name, detail));
     }
 }
 
@@ -179,16 +282,21 @@ fn job_spec(spec: &Map, path: &Path, errors: &mut Errors) {
     one_of(spec, "completionMode", &["NonIndexed", "Indexed"], path, errors);
     if text(spec, "completionMode") == "Indexed" {
         indexed(spec, path, errors);
-    } else {
+    } else if matches!(text(spec, "completionMode"), "" | "NonIndexed") {
         for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if let Some(value) = int(spec, name) {
                 errors.push(FieldError::invalid(&path.child(name), value, "requires indexed completion mode"));
             }
         }
     }
+    policies::validate_failure(spec, path, errors);
+    policies::validate_success(spec, path, errors);
     let replaced: &[&str] =
         if is_given(spec, "podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
-    one_of(spec, "podReplacementPolicy", replaced, path, errors);
+    let replacement = text(spec, "podReplacementPolicy");
+    if is_given(spec, "podReplacementPolicy") && !replaced.contains(&replacement) {
+        errors.push(FieldError::not_supported(&path.child("podReplacementPolicy"), replacement, replaced));
+    }
     if let Some(template) = object(spec, "template") {
         validate_template(template, &path.child("template"), errors);
     }
@@ -204,11 +312,32 @@ fn indexed(spec: &Map, path: &Path, errors: &mut Errors) {
         let detail = format!("must be less than or equal to {INDEXED_PARALLELISM} when completion mode is Indexed");
         errors.push(FieldError::invalid(&path.child("parallelism"), value, detail));
     }
-    if let (Some(completions), Some(failed)) = (completions, int(spec, "maxFailedIndexes"))
+    let (failed, at) = (int(spec, "maxFailedIndexes"), path.child("maxFailedIndexes"));
+    if let (Some(completions), Some(failed)) = (completions, failed)
         && failed > completions
     {
-        let detail = "must be less than or equal to completions";
-        errors.push(FieldError::invalid(&path.child("maxFailedIndexes"), failed, detail));
+        errors.push(FieldError::invalid(&at, failed, "must be less than or equal to completions"));
+    }
+    if let Some(failed) = failed.filter(|failed| *failed > INDEXED_PARALLELISM) {
+        let detail = format!("must be less than or equal to {INDEXED_PARALLELISM}");
+        errors.push(FieldError::invalid(&at, failed, detail));
+    }
+    let many = completions.is_some_and(|completions| completions > INDEXED_PARALLELISM);
+    if !many || !is_given(spec, "backoffLimitPerIndex") {
+        return;
+    }
+    if failed.is_none() {
+        let detail = format!("must be specified when completions is above {INDEXED_PARALLELISM}");
+        errors.push(FieldError::required(&at, detail));
+    }
+    for name in ["parallelism", "maxFailedIndexes"] {
+        if let Some(value) = int(spec, name).filter(|value| *value > MOST_WITH_LIMITS) {
+            let detail = format!(
+                "must be less than or equal to {MOST_WITH_LIMITS} when completions are above {INDEXED_PARALLELISM} and \
+                 used with backoff limit per index"
+            );
+            errors.push(FieldError::invalid(&path.child(name), value, detail));
+        }
     }
 }
 
@@ -230,46 +359,52 @@ fn restart_policy(spec: &Map, path: &Path, errors: &mut Errors) {
 fn job_change(old: &Map, new: &Map, errors: &mut Errors) {
     let (Some(was), Some(is)) = (object(old, "spec"), object(new, "spec")) else { return };
     let path = Path::new("spec");
-    let elastic = text(is, "completionMode") == "Indexed"
-        && is_given(was, "completions")
-        && is.get("completions") == is.get("parallelism");
     let fields =
         ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"];
     immutable(was, is, &fields, &path, errors);
-    if !elastic {
+    let (before, now) = (int(was, "completions"), int(is, "completions"));
+    if text(is, "completionMode") != "Indexed" {
         immutable(was, is, &["completions"], &path, errors);
+    } else if let Some(now) = now.filter(|now| before != Some(*now) && int(is, "parallelism") != Some(*now)) {
+        let detail = "can only be modified in tandem with spec.parallelism";
+        errors.push(FieldError::invalid(&path.child("completions"), now, detail));
     }
     let suspended = flag(was, "suspend");
-    let started = object(old, "status").is_some_and(|status| is_given(status, "startTime"));
-    let fixed = |spec: &Map| fixed_template(spec, suspended && !started, suspended);
-    let template = fixed(is);
-    if fixed(was) != template {
-        let shown = is.get("template").unwrap_or(&Value::Null);
-        errors.push(FieldError::invalid(&path.child("template"), shown, crate::builtin::rules::checks::IMMUTABLE));
+    let empty = Map::new();
+    let status = object(old, "status").unwrap_or(&empty);
+    let waits = items(status, "conditions")
+        .any(|(_, condition)| text(condition, "type") == "Suspended" && text(condition, "status") == "True");
+    let rests = (!is_given(status, "startTime") || waits) && int(status, "active").unwrap_or_default() == 0;
+    let free = suspended && rests;
+    if fixed_template(was, free) != fixed_template(is, free) {
+        let template = object(is, "template");
+        // What may be sized anew is compared by its spec alone.
+        let (at, shown) = match template.filter(|_| free) {
+            Some(template) => (path.child("template.spec"), template.get("spec")),
+            None => (path.child("template"), is.get("template")),
+        };
+        let shown = shown.unwrap_or(&Value::Null);
+        errors.push(FieldError::invalid(&at, shown, crate::builtin::rules::checks::IMMUTABLE));
     }
 }
 
-/// The template without what a job that has not begun may change.
-fn fixed_template(spec: &Map, placed_freely: bool, sized_freely: bool) -> Option<Map> {
+/// The template without what a job that rests may change: where its pods run and what they need.
+fn fixed_template(spec: &Map, free: bool) -> Option<Map> {
     let mut template = object(spec, "template")?.clone();
-    if placed_freely {
-        if let Some(metadata) = template.object_mut("metadata") {
-            metadata.remove("labels");
-            metadata.remove("annotations");
-        }
-        if let Some(pod) = template.object_mut("spec") {
-            for name in ["nodeSelector", "tolerations", "schedulingGates"] {
-                pod.remove(name);
-            }
-            if let Some(Value::Object(affinity)) = pod.get_mut("affinity") {
-                affinity.remove("nodeAffinity");
-                if affinity.is_empty() {
-                    pod.remove("affinity");
-                }
-            }
-        }
+    if !free {
+        return Some(template);
     }
-    if sized_freely && let Some(pod) = template.object_mut("spec") {
+    template.remove("metadata");
+    if let Some(pod) = template.object_mut("spec") {
+        for name in ["nodeSelector", "tolerations", "schedulingGates"] {
+            pod.remove(name);
+        }
+        if let Some(Value::Object(affinity)) = pod.get_mut("affinity") {
+            affinity.remove("nodeAffinity");
+            if affinity.is_empty() {
+                pod.remove("affinity");
+            }
+        }
         for list in ["containers", "initContainers"] {
             crate::builtin::rules::look::items_mut(pod, list).for_each(|container| {
                 container.remove("resources");
@@ -280,18 +415,11 @@ fn fixed_template(spec: &Map, placed_freely: bool, sized_freely: bool) -> Option
 }
 
 fn validate_cron_job(job: &Map, errors: &mut Errors) {
-    let name = metadata_str(job, "name").unwrap_or_default();
-    let is_new = metadata_str(job, "resourceVersion").is_none();
-    if is_new && name.len() > CRON_NAME_LENGTH {
-        let detail = "must be no more than 52 characters";
-        errors.push(FieldError::invalid(&Path::new("metadata").child("name"), name, detail));
-    }
     let Some(spec) = object(job, "spec") else { return };
     let path = Path::new("spec");
     schedule(spec, &path, errors);
     let numbers = ["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
     not_negative(spec, &numbers, &path, errors);
-    time_zone(spec, &path.child("timeZone"), errors);
     one_of_required(spec, "concurrencyPolicy", &["Allow", "Forbid", "Replace"], &path, errors);
     let Some(template) = object_at(spec, &["jobTemplate", "spec"]) else { return };
     let path = path.child("jobTemplate").child("spec");
@@ -314,10 +442,18 @@ fn schedule(spec: &Map, path: &Path, errors: &mut Errors) {
     if let Some(fault) = cron::fault(schedule) {
         errors.push(FieldError::invalid(&path, schedule, fault));
     }
-    if schedule.contains("TZ") {
-        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-        errors.push(FieldError::invalid(&path, schedule, detail));
-    }
+}
+
+/// Zones stand beside schedules; where one stood in it before, it may go on.
+fn zone_in_schedule(spec: &Map, stood_there: bool, errors: &mut Errors) {
+    let schedule = text(spec, "schedule");
+    let detail = match (stood_there, is_given(spec, "timeZone")) {
+        _ if !schedule.contains("TZ") => return,
+        (false, _) => "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
+        (true, true) => "cannot use both timeZone field and TZ or CRON_TZ in schedule",
+        (true, false) => return,
+    };
+    errors.push(FieldError::invalid(&Path::new("spec").child("schedule"), schedule, detail));
 }
 
 fn time_zone(spec: &Map, path: &Path, errors: &mut Errors) {

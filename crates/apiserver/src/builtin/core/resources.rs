@@ -121,7 +121,8 @@ pub(crate) fn is_of_quotas(name: &str) -> bool {
     huge || STANDARD.contains(&name) && name != "storage"
 }
 
-fn container_resource(name: &str, path: &Path, errors: &mut Errors) {
+/// The name of a resource that containers have.
+pub(crate) fn container_resource(name: &str, path: &Path, errors: &mut Errors) {
     resource_name(name, path, errors);
     if !name.contains('/') {
         if !OF_CONTAINERS.contains(&name) && !is_huge_page(name) {
@@ -144,6 +145,16 @@ pub(crate) fn amount(name: &str, value: &Value, path: &Path, errors: &mut Errors
     }
 }
 
+/// Of huge pages whole ones.
+fn pages(name: &str, value: &Value, path: &Path, errors: &mut Errors) {
+    let Some(size) = name.strip_prefix(HUGE_PAGES) else { return };
+    let (Some(amount), Ok(size)) = (read(value), size.parse::<Quantity>()) else { return };
+    if size.nanos() <= 0 || amount.nanos() <= 0 || amount.nanos() % size.nanos() != 0 {
+        let shown = value.as_str().unwrap_or_default();
+        errors.push(FieldError::invalid(path, shown, format!("{shown} is not positive integer multiple of {name}")));
+    }
+}
+
 /// The amount that a value is.
 pub(crate) fn read(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
@@ -156,13 +167,29 @@ pub(crate) fn entries<'a>(owner: &'a Map, name: &str) -> impl Iterator<Item = (&
 
 /// What a container asks for and may have at most.
 pub(crate) fn validate_requirements(wanted: &Map, path: &Path, errors: &mut Errors) {
+    requirements(wanted, container_resource, path, errors);
+}
+
+/// What a pod as a whole asks for and may have at most.
+pub(crate) fn validate_of_pod(wanted: &Map, path: &Path, errors: &mut Errors) {
+    const OF_PODS: [&str; 3] = ["cpu", "hugepages-", "memory"];
+    let resource = |name: &str, path: &Path, errors: &mut Errors| {
+        if resource_name(name, path, errors) && !is_huge_page(name) && !matches!(name, "cpu" | "memory") {
+            errors.push(FieldError::not_supported(path, name, &OF_PODS));
+        }
+    };
+    requirements(wanted, resource, path, errors);
+}
+
+fn requirements(wanted: &Map, resource: fn(&str, &Path, &mut Errors), path: &Path, errors: &mut Errors) {
     let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
     for (name, value) in entries(wanted, "limits") {
-        container_resource(name, &limits_path.key(name), errors);
+        resource(name, &limits_path.key(name), errors);
         amount(name, value, &limits_path.key(name), errors);
+        pages(name, value, &limits_path.key(name), errors);
     }
     for (name, value) in entries(wanted, "requests") {
-        container_resource(name, &requests_path.key(name), errors);
+        resource(name, &requests_path.key(name), errors);
         amount(name, value, &requests_path.key(name), errors);
         let limit = object(wanted, "limits").and_then(|limits| limits.get(name));
         match limit.map(|limit| (limit, read(value).cmp(&read(limit)))) {
@@ -182,6 +209,7 @@ pub(crate) fn validate_requirements(wanted: &Map, path: &Path, errors: &mut Erro
                 }
             }
         }
+        pages(name, value, &requests_path.key(name), errors);
     }
     let names = || entries(wanted, "limits").chain(entries(wanted, "requests")).map(|(name, _)| name);
     if names().any(is_huge_page) && !names().any(|name| matches!(name, "cpu" | "memory")) {
@@ -189,28 +217,31 @@ pub(crate) fn validate_requirements(wanted: &Map, path: &Path, errors: &mut Erro
     }
 }
 
-/// What is said of memory that is no whole number of bytes.
-pub(crate) fn fractions_of_bytes(spec: &Map, path: &Path) -> Vec<String> {
+/// Whether an amount is no whole number.
+pub(crate) fn is_fraction(value: &Value) -> bool {
     const UNIT: i128 = 1_000_000_000;
-    let mut warnings = Vec::new();
-    for list in ["initContainers", "containers"] {
-        for (index, container) in items(spec, list) {
-            let Some(wanted) = object(container, "resources") else { continue };
-            for kind in ["limits", "requests"] {
-                for (name, value) in
-                    entries(wanted, kind).filter(|(name, _)| matches!(*name, "memory" | "ephemeral-storage"))
-                {
-                    if read(value).is_some_and(|quantity| quantity.nanos() % UNIT != 0) {
-                        let path = path.child(list).index(index).child("resources").child(kind).key(name);
-                        let shown = value.as_str().unwrap_or_default();
-                        warnings
-                            .push(format!("{path}: fractional byte value \"{shown}\" is invalid, must be an integer"));
-                    }
-                }
-            }
+    read(value).is_some_and(|quantity| quantity.nanos() % UNIT != 0)
+}
+
+/// What the containers of a pod ask for of one resource at once: those that run, beside those that run on from the
+/// beginning, or the greediest of those that run first.
+pub(crate) fn sum_of_containers(spec: &Map, kind: &str, name: &str) -> Option<Quantity> {
+    let of = |container: &Map| read(object(object(container, "resources")?, kind)?.get(name)?);
+    let add = |sum: Option<Quantity>, more: Option<Quantity>| match (sum, more) {
+        (Some(sum), Some(more)) => Some(sum.plus(&more)),
+        (sum, more) => sum.or(more),
+    };
+    let running = items(spec, "containers").fold(None, |sum, (_, container)| add(sum, of(container)));
+    let (mut sidecars, mut most) = (None, None);
+    for (_, container) in items(spec, "initContainers") {
+        if container.get("restartPolicy").and_then(Value::as_str) == Some("Always") {
+            sidecars = add(sidecars, of(container));
+            most = most.max(sidecars);
+        } else {
+            most = most.max(add(sidecars, of(container)));
         }
     }
-    warnings
+    add(running, sidecars).max(most)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The rows of what charts and manifests carry: workloads, networks, quotas, storage. Nothing runs here, so
 //! they are inert: defaulted, validated, stored.
 
+use std::sync::Arc;
+
 use allotment_store::Resource;
 
 use super::{Row, row, ruled, scaled, status};
@@ -16,13 +18,40 @@ use crate::builtin::core::service;
 use crate::builtin::networking;
 use crate::builtin::policy;
 use crate::builtin::storage;
-use crate::registry::Subresources;
+use crate::endpoints::pods::{Binding, Eviction, Stream};
+use crate::registry::{Connect, Subresource, Subresources};
 
 const ALL: &[&str] = &["all"];
 const AUTOSCALERS: &str = "horizontalpodautoscalers";
 
 pub(super) fn rows() -> Vec<Row> {
     [core(), apps(), batch(), networking(), others()].into_iter().flatten().collect()
+}
+
+/// What pods have beside their status.
+fn of_pods() -> Subresources {
+    const OF_OBJECT: &[&str] = &["get", "patch", "update"];
+    const THROUGH: &[&str] = &["create", "get"];
+    let part = |name, kind, verbs, connect| Subresource { name, group_version: None, kind, verbs, connect };
+    let stream = |stream: Stream| -> Option<Arc<dyn Connect>> { Some(Arc::new(stream)) };
+    let eviction = Subresource {
+        group_version: Some(("policy", "v1")),
+        ..part("eviction", "Eviction", &["create"], Some(Arc::new(Eviction)))
+    };
+    Subresources {
+        others: vec![
+            part("attach", "PodAttachOptions", THROUGH, stream(Stream::Container)),
+            part("binding", "Binding", &["create"], Some(Arc::new(Binding))),
+            part("ephemeralcontainers", "Pod", OF_OBJECT, None),
+            eviction,
+            part("exec", "PodExecOptions", THROUGH, stream(Stream::Container)),
+            part("log", "Pod", &["get"], stream(Stream::Log)),
+            part("portforward", "PodPortForwardOptions", THROUGH, stream(Stream::PortForward)),
+            part("proxy", "PodProxyOptions", &["create", "delete", "get", "patch", "update"], stream(Stream::Proxy)),
+            part("resize", "Pod", OF_OBJECT, None),
+        ],
+        ..status()
+    }
 }
 
 fn core() -> Vec<Row> {
@@ -42,7 +71,7 @@ fn core() -> Vec<Row> {
         Row {
             short_names: &["po"],
             categories: ALL,
-            subresources: status(),
+            subresources: of_pods(),
             selectable: pod::FIELDS,
             ..ruled("", "pods", pod::POD)
         },

@@ -1,7 +1,7 @@
 //! Rules that many fields share, with the texts of `k8s.io/kubernetes/pkg/apis/core/validation` and
 //! `k8s.io/apimachinery/pkg/util/validation`.
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names::{self, Faults};
 use allotment_machinery::selector;
@@ -167,6 +167,21 @@ pub(crate) fn label_selector(map: &Map, name: &str, path: &Path, errors: &mut Er
     if let Some(selector) = object(map, name) {
         errors.extend(selector::validate_object(selector, &path.child(name)));
     }
+}
+
+/// A selector as messages show it.
+pub(crate) fn selector_shown(selector: &Map) -> ShownValue {
+    ShownValue::raw(selector_text(selector))
+}
+
+/// A selector as JSON, labels first, as in its type.
+pub(crate) fn selector_text(selector: &Map) -> String {
+    let known = |name: &str| {
+        let own = selector.get(name).filter(|own| !own.is_null())?;
+        Some(format!("{}:{own}", Value::from(name)))
+    };
+    let members: Vec<String> = ["matchLabels", "matchExpressions"].into_iter().filter_map(known).collect();
+    format!("{{{}}}", members.join(","))
 }
 
 /// Whether a selector says nothing.

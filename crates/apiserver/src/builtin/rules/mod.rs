@@ -21,6 +21,9 @@ use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 /// Of a kind that judges new metadata by itself too when an object changes.
 pub(crate) const WHOLE_TOO: MetadataChecks = MetadataChecks { change: 1, whole: 1, core: true };
 
+/// Judges the change from the first to the second.
+pub(crate) type ChangeCheck = fn(&Map, &Map, &mut Errors);
+
 /// What is wrong with an object, so far.
 pub(crate) type Errors = Vec<FieldError>;
 
@@ -45,6 +48,8 @@ pub(crate) struct Rules {
     pub(crate) creates_on_update: bool,
     /// Whether a PUT needs no resource version.
     pub(crate) unconditional: bool,
+    /// Whether the kind's own validation of a new object includes its metadata.
+    pub(crate) judges_metadata: bool,
     /// How often metadata is judged.
     pub(crate) metadata: MetadataChecks,
     /// Whether a delete answers the object.
@@ -63,6 +68,8 @@ pub(crate) struct Rules {
     pub(crate) validate_new: fn(&Map, &mut Errors),
     /// What is wrong with the change from the first to the second, besides what [`Rules::validate`] finds.
     pub(crate) validate_change: fn(&Map, &Map, &mut Errors),
+    /// What is wrong with a change that a subresource of its own makes, instead of what [`Rules::validate_change`] finds.
+    pub(crate) parts: &'static [(&'static str, ChangeCheck)],
     /// What is wrong with a status, with the object before.
     pub(crate) validate_status: fn(&Map, &Map, &mut Errors),
     /// What the client is warned of.
@@ -71,6 +78,10 @@ pub(crate) struct Rules {
     pub(crate) cells: Option<fn(&Map, Timestamp) -> Vec<Value>>,
     /// Values of field selectors that are not simply found.
     pub(crate) select: fn(&Map, &str) -> Option<String>,
+    /// What is said of a field that selectors cannot ask for.
+    pub(crate) unselectable: fn(&str) -> String,
+    /// What a bookmark of the kind shows besides what its type always has.
+    pub(crate) bookmark: fn(&mut Map),
 }
 
 impl Rules {
@@ -87,6 +98,7 @@ impl Rules {
             ends_gracefully: false,
             creates_on_update: false,
             unconditional: true,
+            judges_metadata: true,
             metadata: MetadataChecks { change: 1, whole: 0, core: true },
             answers_object: false,
             change_first: false,
@@ -96,10 +108,13 @@ impl Rules {
             validate: |_, _| {},
             validate_new: |_, _| {},
             validate_change: |_, _, _| {},
+            parts: &[],
             validate_status: |_, _, _| {},
             warn: |_, _| Vec::new(),
             cells: None,
             select: |_, _| None,
+            unselectable: |field| format!("field label not supported: {field}"),
+            bookmark: |_| {},
         }
     }
 
@@ -162,6 +177,10 @@ impl Strategy for Rules {
         self.unconditional
     }
 
+    fn validates_metadata(&self) -> bool {
+        self.judges_metadata
+    }
+
     fn metadata_checks(&self) -> MetadataChecks {
         self.metadata
     }
@@ -187,9 +206,10 @@ impl Strategy for Rules {
                 (self.validate_change)(old, object, &mut errors);
                 (self.validate)(object, &mut errors);
             }
-            Operation::Update { old, .. } => {
+            Operation::Update { old, subresource } => {
                 (self.validate)(object, &mut errors);
-                (self.validate_change)(old, object, &mut errors);
+                let part = self.parts.iter().find(|(name, _)| *name == subresource).map(|(_, validate)| *validate);
+                part.unwrap_or(self.validate_change)(old, object, &mut errors);
             }
         }
         errors
@@ -205,6 +225,14 @@ impl Strategy for Rules {
 
     fn selected_field(&self, object: &Map, field: &str) -> Option<String> {
         (self.select)(object, field)
+    }
+
+    fn unselectable(&self, field: &str) -> String {
+        (self.unselectable)(field)
+    }
+
+    fn fill_bookmark(&self, object: &mut Map) {
+        (self.bookmark)(object);
     }
 
     fn delete_answers_object(&self) -> bool {

@@ -132,6 +132,8 @@ fn node(ty: &'static Type, made: &mut BTreeMap<&'static str, NamedSchema>) -> Sc
     let text = |format: &str| Schema::of(Shape::String).with_format(format);
     // Whatever it is, it is one value: nobody owns a part of it.
     let any_object = || Schema { preserve_unknown: true, map_type: MapType::Atomic, ..Schema::of(Shape::Object) };
+    // That it is an object is for whoever reads it to say.
+    let anything_whole = || Schema { map_type: MapType::Atomic, ..Schema::anything() };
     match ty {
         Type::String | Type::Duration => Schema::of(Shape::String).into(),
         // Numbers are quantities too, which a string with a format leaves open.
@@ -143,7 +145,8 @@ fn node(ty: &'static Type, made: &mut BTreeMap<&'static str, NamedSchema>) -> Sc
         Type::Bytes => text("byte").into(),
         Type::Time | Type::MicroTime => text("date-time").into(),
         Type::IntOrString => Schema::of(Shape::IntOrString).into(),
-        Type::RawExtension | Type::FieldsV1 => any_object().into(),
+        Type::FieldsV1 => any_object().into(),
+        Type::RawExtension => anything_whole().into(),
         Type::Json | Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings => Schema::anything().into(),
         Type::Items => Schema::array(Schema::of(Shape::String)).into(),
         Type::List(of) => Schema::array(node(of, made)).into(),

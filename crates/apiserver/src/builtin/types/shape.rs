@@ -166,7 +166,7 @@ impl Decoder {
             Value::String(text) => text.is_empty() && field.ty != Type::IntOrString,
             Value::Bool(value) => !value,
             Value::Number(number) => number.as_i64() == Some(0) && field.ty != Type::IntOrString,
-            Value::Array(items) => items.is_empty(),
+            Value::Array(items) => items.is_empty() && field.ty != Type::RawExtension && !self.means_none(field),
             Value::Object(map) => map.is_empty() && matches!(field.ty, Type::Map(_)),
             Value::Null => true,
         };
@@ -174,6 +174,11 @@ impl Decoder {
             return Ok(None);
         }
         Ok(Some(value))
+    }
+
+    /// Whether an empty list of a field is no list that is not given, for which a default would stand.
+    fn means_none(&self, field: &Field) -> bool {
+        (self.owner.name, field.name) == ("autoscaling/v2.HPAScalingRules", "policies")
     }
 
     /// The value in form. One of the wrong type is noted and left out.

@@ -1,34 +1,50 @@
-//! Containers of pods and templates: names, images, ports, environment, mounts, probes and resources
-//! (`k8s.io/kubernetes/pkg/apis/core/validation`).
+//! Containers of pods and templates: those that run, those that run first, those that are put in later, and what
+//! holds of all of them (`k8s.io/kubernetes/pkg/apis/core/validation`). Their parts have files of their own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use allotment_machinery::field::{FieldError, Path, ShownValue};
+use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 
+use super::volumes::Volumes;
+use super::{environment, mounts, probes, restarts, security};
 use crate::builtin::core::resources;
 use crate::builtin::rules::Errors;
-use crate::builtin::rules::checks::{
-    faults, in_range, not_negative, one_of, one_of_required, port, port_name, port_number, required, required_name,
-};
-use crate::builtin::rules::look::{flag, int, is_given, items, list, object, text};
+use crate::builtin::rules::checks::{faults, one_of_required, port_name, port_number, required, required_name};
+use crate::builtin::rules::look::{int, is_given, items, list, object, text};
 
 /// What a container may refer to in its pod.
 pub(crate) struct Around<'a> {
-    /// The names of the volumes that are valid.
-    pub(crate) volumes: &'a BTreeSet<&'a str>,
+    /// The volumes that are valid, by name.
+    pub(crate) volumes: &'a Volumes<'a>,
+    /// The names of the claims of resources.
+    pub(crate) claims: BTreeSet<&'a str>,
     /// The seconds that a pod has to end.
     pub(crate) grace: i64,
     /// Whether its users are those of the node.
     pub(crate) host_users: bool,
+    /// When the pod's containers are started again.
+    pub(crate) restarts: &'a str,
+}
+
+/// The lists of containers, in the order in which Kubernetes goes through them.
+pub(crate) const ALL: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+
+/// All containers of a pod, with their places.
+pub(crate) fn visit<'a>(spec: &'a Map, path: &Path) -> impl Iterator<Item = (Path, &'a Map)> + use<'a> {
+    let path = path.clone();
+    ALL.into_iter().flat_map(move |name| {
+        let path = path.child(name);
+        items(spec, name).map(move |(index, container)| (path.index(index), container))
+    })
 }
 
 /// The containers that run.
 pub(crate) fn validate(spec: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
     let path = path.child("containers");
     if list(spec, "containers").is_empty() {
-        errors.push(FieldError::required(&path, ""));
+        return errors.push(FieldError::required(&path, ""));
     }
     let mut seen = BTreeSet::new();
     let mut ports = BTreeSet::new();
@@ -38,35 +54,91 @@ pub(crate) fn validate(spec: &Map, around: &Around<'_>, path: &Path, errors: &mu
         if !seen.insert(text(container, "name")) {
             errors.push(FieldError::duplicate(&path.child("name"), text(container, "name")));
         }
-        running(container, around, &path, errors);
+        probes::validate(container, around, &path, errors);
+        restarts::validate(container, &path, errors);
         host_ports(container, &mut ports, &path, errors);
     }
 }
 
-/// The containers that run before.
+/// The containers that run first.
 pub(crate) fn validate_init(spec: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
     const ONLY_FOR_SIDECARS: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
     let path = path.child("initContainers");
     let mut seen: BTreeSet<&str> = items(spec, "containers").map(|(_, container)| text(container, "name")).collect();
     for (index, container) in items(spec, "initContainers") {
+        let own = path.index(index);
+        shared(container, around, &own, errors);
+        restarts::validate(container, &own, errors);
+        let name = text(container, "name");
+        if !seen.insert(name) && !name.is_empty() {
+            errors.push(FieldError::duplicate(&own.child("name"), name));
+        }
+        // Kubernetes looks at them one at a time, and names the first place whichever it is.
+        host_ports(container, &mut BTreeSet::new(), &path.index(0), errors);
+        if text(container, "restartPolicy") == "Always" {
+            probes::validate(container, around, &own, errors);
+            continue;
+        }
+        for field in ONLY_FOR_SIDECARS.into_iter().filter(|field| is_given(container, field)) {
+            let detail = "may not be set for init containers without restartPolicy=Always";
+            errors.push(FieldError::forbidden(&own.child(field), detail));
+        }
+        for (place, policy) in items(container, "resizePolicy") {
+            if text(policy, "restartPolicy") == "RestartContainer" {
+                let at = own.child("resizePolicy").index(place).child("restartPolicy");
+                let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+                errors.push(FieldError::invalid(&at, "RestartContainer", detail));
+            }
+        }
+    }
+}
+
+/// The containers that are put into a pod that runs.
+pub(crate) fn validate_ephemeral(spec: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
+    /// What such a container has none of, in the order of its type.
+    const NOT_THERE: [&str; 8] = [
+        "ports",
+        "resources",
+        "resizePolicy",
+        "restartPolicy",
+        "restartPolicyRules",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+    ];
+    let path = path.child("ephemeralContainers");
+    let others: BTreeSet<&str> = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|name| items(spec, name))
+        .map(|(_, container)| text(container, "name"))
+        .collect();
+    let mut seen = others.clone();
+    for (index, container) in items(spec, "ephemeralContainers") {
         let path = path.index(index);
         shared(container, around, &path, errors);
+        only_for_pods(container, &path, errors);
         let name = text(container, "name");
-        if !name.is_empty() && !seen.insert(name) {
+        if !seen.insert(name) {
             errors.push(FieldError::duplicate(&path.child("name"), name));
         }
-        host_ports(container, &mut BTreeSet::new(), &path, errors);
-        match text(container, "restartPolicy") {
-            "Always" => running(container, around, &path, errors),
-            "" | "Never" | "OnFailure" => {
-                for field in ONLY_FOR_SIDECARS.into_iter().filter(|field| is_given(container, field)) {
-                    let detail = "may not be set for init containers without restartPolicy=Always";
-                    errors.push(FieldError::forbidden(&path.child(field), detail));
-                }
-            }
-            other => {
-                let supported = ["Always", "Never", "OnFailure"];
-                errors.push(FieldError::not_supported(&path.child("restartPolicy"), other, &supported));
+        let target = text(container, "targetContainerName");
+        if !target.is_empty() && !others.contains(target) {
+            errors.push(FieldError::not_found(&path.child("targetContainerName"), target));
+        }
+        let detail = "cannot be set for an Ephemeral Container";
+        let has = |name: &str| match container.get(name) {
+            None | Some(Value::Null) => false,
+            Some(Value::Object(map)) if name == "resources" => !map.is_empty(),
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(_) => true,
+        };
+        for name in NOT_THERE.into_iter().chain(["lifecycle"]).filter(|name| has(name)) {
+            errors.push(FieldError::forbidden(&path.child(name), detail));
+        }
+        for (place, mount) in items(container, "volumeMounts") {
+            for name in ["subPath", "subPathExpr"].into_iter().filter(|name| !text(mount, name).is_empty()) {
+                let at = path.child("volumeMounts").index(place).child(name);
+                errors.push(FieldError::forbidden(&at, detail));
             }
         }
     }
@@ -78,15 +150,26 @@ fn shared(container: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors
     required(container, "image", path, errors);
     let policies = ["File", "FallbackToLogsOnError"];
     one_of_required(container, "terminationMessagePolicy", &policies, path, errors);
-    one_of_required(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
     ports(container, &path.child("ports"), errors);
-    environment(container, path, errors);
-    mounts(container, around, path, errors);
+    environment::validate(container, path, errors);
+    mounts::validate(container, around, path, errors);
+    one_of_required(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, errors);
     if let Some(wanted) = object(container, "resources") {
         resources::validate_requirements(wanted, &path.child("resources"), errors);
+        claims(wanted, around, &path.child("resources").child("claims"), errors);
     }
+    resizing(container, around.restarts, &path.child("resizePolicy"), errors);
     if let Some(context) = object(container, "securityContext") {
-        security(context, around, &path.child("securityContext"), errors);
+        security::of_container(context, around, &path.child("securityContext"), errors);
+    }
+}
+
+/// What holds of the containers of pods, not of those of templates: they are started as they are.
+pub(crate) fn only_for_pods(container: &Map, path: &Path, errors: &mut Errors) {
+    let image = text(container, "image");
+    if image.trim() != image {
+        let detail = "must not have leading or trailing whitespace";
+        errors.push(FieldError::invalid(&path.child("image"), image, detail));
     }
 }
 
@@ -124,323 +207,60 @@ fn host_ports(container: &Map, taken: &mut BTreeSet<String>, path: &Path, errors
     }
 }
 
-fn environment(container: &Map, path: &Path, errors: &mut Errors) {
-    for (index, variable) in items(container, "env") {
-        let path = path.child("env").index(index);
-        match text(variable, "name") {
-            "" => errors.push(FieldError::required(&path.child("name"), "")),
-            name => faults(&path.child("name"), name, variable_name(name), errors),
-        }
-        if let Some(source) = object(variable, "valueFrom") {
-            variable_source(variable, source, &path.child("valueFrom"), errors);
-        }
-    }
-    let list_path = path.child("envFrom");
-    for (index, source) in items(container, "envFrom") {
-        let path = list_path.index(index);
-        let prefix = text(source, "prefix");
-        if !prefix.is_empty() {
-            faults(&path.child("prefix"), prefix, variable_name(prefix), errors);
-        }
-        let given = ["configMapRef", "secretRef"].into_iter().filter(|name| is_given(source, name));
-        // Kubernetes names the list here, not the element.
-        match given.clone().count() {
-            0 => errors.push(FieldError::invalid(&list_path, "", "must specify one of: `configMapRef` or `secretRef`")),
-            1 => {}
-            _ => {
-                let detail = "may not have more than one field specified at a time";
-                errors.push(FieldError::invalid(&list_path, "", detail));
-            }
-        }
-        for name in given {
-            if let Some(reference) = object(source, name) {
-                required_name(reference, "name", names::dns1123_subdomain, &path.child(name), errors);
-            }
-        }
-    }
-}
-
-/// Printable ASCII without `=` (`IsRelaxedEnvVarName`).
-fn variable_name(name: &str) -> names::Faults {
-    let fits = name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'=');
-    if fits {
-        return Vec::new();
-    }
-    vec![
-        "a valid environment variable name must consist only of printable ASCII characters other than '=' (e.g. \
-         'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is '^[ -<>-~]+$')",
-    ]
-}
-
-fn variable_source(variable: &Map, source: &Map, path: &Path, errors: &mut Errors) {
-    let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    for name in ["configMapKeyRef", "secretKeyRef"] {
-        if let Some(reference) = object(source, name) {
-            let path = path.child(name);
-            required(reference, "name", &path, errors);
-            required_name(reference, "key", names::config_map_key, &path, errors);
-        }
-    }
-    if let Some(reference) = object(source, "fieldRef") {
-        required(reference, "apiVersion", &path.child("fieldRef"), errors);
-        required(reference, "fieldPath", &path.child("fieldRef"), errors);
-        field_path(text(reference, "fieldPath"), &path.child("fieldRef").child("fieldPath"), errors);
-    }
-    if let Some(reference) = object(source, "resourceFieldRef") {
-        required(reference, "resource", &path.child("resourceFieldRef"), errors);
-    }
-    let detail = match sources.iter().filter(|name| is_given(source, name)).count() {
-        0 => "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
-        _ if !text(variable, "value").is_empty() => "may not be specified when `value` is not empty",
-        1 => return,
-        _ => "may not have more than one field specified at a time",
-    };
-    errors.push(FieldError::invalid(path, "", detail));
-}
-
-/// A field of the pod that a variable may be made of. Those that a pod does not have at all are told of in other
-/// words than those that no variable takes.
-fn field_path(field: &str, path: &Path, errors: &mut Errors) {
-    const TAKEN: [&str; 9] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
-    const OTHERS: [&str; 7] = [
-        "metadata.annotations",
-        "metadata.labels",
-        "spec.hostNetwork",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "status.nominatedNodeName",
-        "status.phase",
-    ];
-    if field.is_empty() || TAKEN.contains(&field) {
-        return;
-    }
-    if let Some((of, _)) = field.split_once("['").filter(|(_, rest)| rest.ends_with("']")) {
-        if !matches!(of, "metadata.labels" | "metadata.annotations") {
-            errors.push(FieldError::invalid(path, field, "does not support subscript"));
-        }
-        return;
-    }
-    if OTHERS.contains(&field) {
-        errors.push(FieldError::not_supported(path, field, &TAKEN));
-    } else {
-        let detail = format!("error converting fieldPath: field label not supported: {field}");
-        errors.push(FieldError::invalid(path, field, detail));
-    }
-}
-
-fn mounts(container: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
-    let mut places = BTreeSet::new();
-    let list_path = path.child("volumeMounts");
-    for (index, mount) in items(container, "volumeMounts") {
-        let path = list_path.index(index);
-        let (name, place) = (text(mount, "name"), text(mount, "mountPath"));
-        required(mount, "name", &path, errors);
-        if !around.volumes.contains(name) {
-            errors.push(FieldError::not_found(&path.child("name"), name));
-        }
-        required(mount, "mountPath", &path, errors);
-        if !places.insert(place) {
-            errors.push(FieldError::invalid(&path.child("mountPath"), place, "must be unique"));
-        }
-        let below = text(mount, "subPath");
-        // Kubernetes names the list here, not the element.
-        descending(below, &list_path.child("subPath"), errors);
-        descending(text(mount, "subPathExpr"), &list_path.child("subPathExpr"), errors);
-        if !below.is_empty() && !text(mount, "subPathExpr").is_empty() {
-            let detail = "subPathExpr and subPath are mutually exclusive";
-            errors.push(FieldError::invalid(&path.child("subPathExpr"), text(mount, "subPathExpr"), detail));
-        }
-    }
-    for (index, device) in items(container, "volumeDevices") {
-        let path = path.child("volumeDevices").index(index);
-        required(device, "name", &path, errors);
-        required(device, "devicePath", &path, errors);
-        if !around.volumes.contains(text(device, "name")) {
-            errors.push(FieldError::not_found(&path.child("name"), text(device, "name")));
-        }
-    }
-}
-
-/// A path that stays below where it begins.
-fn descending(value: &str, path: &Path, errors: &mut Errors) {
-    if value.starts_with('/') {
-        errors.push(FieldError::invalid(path, value, "must be a relative path"));
-    }
-    if value.split('/').any(|part| part == "..") {
-        errors.push(FieldError::invalid(path, value, "must not contain '..'"));
-    }
-}
-
-/// Probes and hooks of containers that keep running.
-fn running(container: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
-    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let Some(probe) = object(container, name) else { continue };
-        let path = path.child(name);
-        action(probe, around, &path, errors);
-        let numbers =
-            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"];
-        not_negative(probe, &numbers, &path, errors);
-        let grace = int(probe, "terminationGracePeriodSeconds");
-        if name == "readinessProbe" {
-            if let Some(grace) = grace {
-                let detail = "must not be set for readinessProbes";
-                errors.push(FieldError::invalid(&path.child("terminationGracePeriodSeconds"), grace, detail));
-            }
+/// The pod's claims that a container uses: each once, whole or by its requests.
+fn claims(wanted: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    for (index, claim) in items(wanted, "claims") {
+        let path = path.index(index);
+        let (name, request) = (text(claim, "name"), text(claim, "request"));
+        if name.is_empty() {
+            errors.push(FieldError::required(&path, ""));
             continue;
         }
-        if let Some(grace) = grace.filter(|grace| *grace <= 0) {
-            let path = path.child("terminationGracePeriodSeconds");
-            errors.push(FieldError::invalid(&path, grace, "must be greater than 0"));
-        }
-        if let Some(count) = int(probe, "successThreshold").filter(|count| *count != 1) {
-            errors.push(FieldError::invalid(&path.child("successThreshold"), count, "must be 1"));
-        }
-    }
-    if let Some(lifecycle) = object(container, "lifecycle") {
-        for name in ["postStart", "preStop"] {
-            if let Some(handler) = object(lifecycle, name) {
-                action(handler, around, &path.child("lifecycle").child(name), errors);
+        if seen.contains(name) {
+            errors.push(FieldError::duplicate(&path, name));
+        } else {
+            let mut key = name.to_owned();
+            if !request.is_empty() {
+                faults(&path.child("request"), request, names::dns1123_label(request), errors);
+                key = format!("{name}/{request}");
             }
-        }
-    }
-}
-
-/// What a probe or a hook does: one thing.
-fn action(handler: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
-    let mut given =
-        ["exec", "httpGet", "tcpSocket", "grpc", "sleep"].into_iter().filter(|name| is_given(handler, name));
-    let Some(first) = given.next() else {
-        return errors.push(FieldError::required(path, "must specify a handler type"));
-    };
-    for more in given {
-        errors.push(FieldError::forbidden(&path.child(more), "may not specify more than 1 handler type"));
-    }
-    let (Some(action), path) = (object(handler, first), path.child(first)) else { return };
-    match first {
-        "exec" if list(action, "command").is_empty() => errors.push(FieldError::required(&path.child("command"), "")),
-        "httpGet" => {
-            required(action, "path", &path, errors);
-            port(action.get("port").unwrap_or(&Value::Null), &path.child("port"), errors);
-            one_of(action, "scheme", &["HTTP", "HTTPS"], &path, errors);
-        }
-        "tcpSocket" | "grpc" => port(action.get("port").unwrap_or(&Value::Null), &path.child("port"), errors),
-        "sleep" => {
-            let seconds = int(action, "seconds").unwrap_or_default();
-            if seconds < 0 || seconds > around.grace {
-                let detail =
-                    format!("must be non-negative and less than terminationGracePeriodSeconds ({})", around.grace);
-                errors.push(FieldError::invalid(&path, seconds, detail));
+            let in_parts = seen.iter().filter(|key| key.split_once('/').is_some_and(|(whole, _)| whole == name));
+            if seen.contains(&key) {
+                errors.push(FieldError::duplicate(&path, &key));
+            } else if request.is_empty() {
+                errors.extend(in_parts.map(|_| FieldError::duplicate(&path, name)));
             }
+            seen.insert(key);
         }
-        _ => {}
-    }
-}
-
-/// A context as messages of Kubernetes show it: the members of its internal type. What is in them is shown as
-/// it was given.
-fn security_shown(context: &Map) -> ShownValue {
-    const MEMBERS: [&str; 12] = [
-        "capabilities",
-        "privileged",
-        "seLinuxOptions",
-        "windowsOptions",
-        "runAsUser",
-        "runAsGroup",
-        "runAsNonRoot",
-        "readOnlyRootFilesystem",
-        "allowPrivilegeEscalation",
-        "procMount",
-        "seccompProfile",
-        "appArmorProfile",
-    ];
-    let member = |name: &str| {
-        let own = match name {
-            "seLinuxOptions" => "SELinuxOptions".to_owned(),
-            other => format!("{}{}", other[..1].to_uppercase(), &other[1..]),
-        };
-        format!("{}:{}", Value::from(own), context.get(name).unwrap_or(&Value::Null))
-    };
-    ShownValue::raw(format!("{{{}}}", MEMBERS.map(member).join(",")))
-}
-
-fn security(context: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
-    for name in ["runAsUser", "runAsGroup"] {
-        if let Some(id) = int(context, name) {
-            in_range(id, 0, i64::from(i32::MAX), &path.child(name), errors);
+        if !around.claims.contains(name) {
+            let known: Vec<&str> = around.claims.iter().copied().collect();
+            let known = if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
+            let detail = format!("must be one of the names in pod.spec.resourceClaims{known}");
+            errors.push(FieldError::not_found(&path, name).with_detail(detail));
         }
     }
-    if let Some(kind) = object(context, "seccompProfile") {
-        let supported = ["Localhost", "RuntimeDefault", "Unconfined"];
-        one_of_required(kind, "type", &supported, &path.child("seccompProfile"), errors);
-    }
-    one_of(context, "procMount", &["Default", "Unmasked"], path, errors);
-    if text(context, "procMount") == "Unmasked" && around.host_users {
-        let detail = "`hostUsers` must be false to use `Unmasked`";
-        errors.push(FieldError::invalid(&path.child("procMount"), "Unmasked", detail));
-    }
-    let privileged = flag(context, "privileged");
-    let escalates = context.get("allowPrivilegeEscalation").and_then(Value::as_bool);
-    if escalates == Some(false) && privileged {
-        let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-        errors.push(FieldError::invalid(path, security_shown(context), detail));
-    }
 }
 
-/// What is said of containers that are taken: variables and ports that stand twice
-/// (`k8s.io/kubernetes/pkg/api/pod`, warnings).
-pub(crate) fn warnings(spec: &Map, path: &Path) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut ports: BTreeMap<(i64, &str), Vec<(Path, &Map)>> = BTreeMap::new();
-    let mut port_names: BTreeMap<&str, Path> = BTreeMap::new();
-    for list in ["initContainers", "containers"] {
-        for (index, container) in items(spec, list) {
-            let path = path.child(list).index(index);
-            hidden_variables(container, &path, &mut warnings);
-            for (index, port) in items(container, "ports") {
-                let at = path.child("ports").index(index);
-                let place = (int(port, "containerPort").unwrap_or_default(), text(port, "protocol"));
-                let same = |other: &Map| ["hostIP", "hostPort"].iter().all(|name| port.get(name) == other.get(name));
-                let others = ports.entry(place).or_default();
-                let twice = others.iter().filter(|(_, other)| same(other));
-                warnings.extend(twice.map(|(other, _)| format!("{at}: duplicate port definition with {other}")));
-                others.push((at.clone(), port));
-                let name = text(port, "name");
-                match port_names.get(name) {
-                    _ if name.is_empty() => {}
-                    Some(other) => warnings.push(format!(
-                        "{at}: duplicate port name {name:?} with {other}, services and probes that select ports by name \
-                         will use {other}"
-                    )),
-                    None => {
-                        port_names.insert(name, at);
-                    }
-                }
-            }
-        }
-    }
-    warnings
-}
-
-/// A variable that stands twice hides the first, unless it is made of it.
-fn hidden_variables(container: &Map, path: &Path, warnings: &mut Vec<String>) {
+/// What is done where a container's resources change while it runs.
+fn resizing(container: &Map, restarts: &str, path: &Path, errors: &mut Errors) {
     let mut seen = BTreeSet::new();
-    for (index, variable) in items(container, "env") {
-        let (name, value) = (text(variable, "name"), text(variable, "value"));
-        let own = format!("$({name})");
-        if !seen.insert(name) && (value == own || !value.contains(&own)) {
-            let at = path.child("env").index(index);
-            warnings
-                .push(format!("{at}: hides previous definition of {name:?}, which may be dropped when using apply"));
+    // Kubernetes names the list here, not the element.
+    for (index, policy) in items(container, "resizePolicy") {
+        let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
+        if !seen.insert(resource) {
+            errors.push(FieldError::duplicate(&path.index(index), resource));
+        }
+        for (value, supported) in [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])] {
+            if value.is_empty() {
+                errors.push(FieldError::required(path, ""));
+            } else if !supported.contains(&value) {
+                errors.push(FieldError::not_supported(path, value, &supported));
+            }
+        }
+        if restarts == "Never" && restart != "NotRequired" {
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(FieldError::invalid(path, restart, detail));
         }
     }
 }
