@@ -217,7 +217,7 @@ impl Comparison<'_> {
             // Each server hashes what it likes.
             "storageVersionHash" if !theirs.is_empty() && !ours.is_empty() => return,
             "uid" if is_uuid(theirs) && is_uuid(ours) => Class::Uid,
-            "clusterIP" | "clusterIPs" if is_address(theirs) && is_address(ours) => Class::Address,
+            "clusterIP" | "clusterIPs" | "cells" if is_address(theirs) && is_address(ours) => Class::Address,
             _ => return self.texts(path, theirs, ours),
         };
         if !self.pairs.pair(class, theirs, ours) {

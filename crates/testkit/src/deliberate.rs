@@ -218,7 +218,7 @@ const ROWS: &[Row] = &[
             case.step.method == "PUT"
                 && case.step.path.contains("/services/")
                 && case.step.path.ends_with("/status")
-                && [(201, 404), (422, 404), (409, 404)].contains(&case.statuses())
+                && [(201, 404), (422, 404), (409, 404), (500, 404)].contains(&case.statuses())
         },
     },
     Row {
@@ -246,6 +246,18 @@ const ROWS: &[Row] = &[
             case.step.path.contains("/persistentvolumes/")
                 && case.step.path.ends_with("/status")
                 && case.differences.iter().all(|difference| difference.path == "$.status.lastPhaseTransitionTime")
+        },
+    },
+    Row {
+        why: "which of several bindings allows something is by chance there",
+        is_it: |case| {
+            const ALLOWED: &str = "RBAC: allowed by ClusterRoleBinding ";
+            case.step.path.contains("/authorization.k8s.io/")
+                && case.differences.iter().all(|difference| {
+                    difference.path == "$.status.reason"
+                        && difference.theirs.starts_with(ALLOWED)
+                        && difference.ours.starts_with(ALLOWED)
+                })
         },
     },
     Row {

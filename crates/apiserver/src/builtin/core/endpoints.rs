@@ -138,9 +138,8 @@ fn validate_slice(slice: &Map, errors: &mut Errors) {
 
 /// For whom an endpoint is best.
 fn validate_hints(hints: &Map, path: &Path, errors: &mut Errors) {
-    let kinds: [(&str, fn(&str) -> Faults); 2] =
-        [("forZones", names::label_value), ("forNodes", names::dns1123_subdomain)];
-    for (kind, rule) in kinds {
+    for (kind, rule) in [("forZones", names::label_value as fn(&str) -> Faults), ("forNodes", names::dns1123_subdomain)]
+    {
         let path = path.child(kind);
         let count = list(hints, kind).len();
         if count > MOST_HINTS {
@@ -250,7 +249,7 @@ fn slice_cells(slice: &Map, now: Timestamp) -> Vec<Value> {
         .collect();
     let addresses: Vec<String> =
         items(slice, "endpoints").flat_map(|(_, endpoint)| texts(endpoint, "addresses")).map(str::to_owned).collect();
-    let shown = |list: &[String]| if list.is_empty() { "<unset>".to_owned() } else { first_of(list) };
+    let shown = |list: &[String]| Some(first_of(list)).filter(|text| !text.is_empty()).unwrap_or("<unset>".to_owned());
     vec![
         cells::name(slice),
         Value::from(text(slice, "addressType")),

@@ -1,6 +1,6 @@
 //! PersistentVolumeClaims, and templates of them (`k8s.io/kubernetes/pkg/apis/core/validation`).
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 use allotment_machinery::quantity::Quantity;
@@ -90,7 +90,8 @@ fn sources(spec: &Map, path: &Path, errors: &mut Errors) {
         (false, false) => "must match dataSourceRef",
         (false, true) => return,
     };
-    errors.push(FieldError::invalid(path, path.child("dataSource").to_string().as_str(), detail));
+    // Kubernetes shows a path where the source should be, and a path has nothing to show.
+    errors.push(FieldError::invalid(path, ShownValue::raw("{}"), detail));
 }
 
 /// A claim keeps what it asks for; one that is bound may grow.
@@ -181,8 +182,19 @@ pub(super) fn validate_claim_status(claim: &Map, errors: &mut Errors) {
     let Some(status) = object(claim, "status") else { return };
     let path = Path::new("status").child("capacity");
     for (name, value) in object(status, "capacity").into_iter().flat_map(Map::iter) {
-        if let Some(quantity) = read(value).filter(|quantity| quantity.units() < 0) {
-            errors.push(FieldError::invalid(&path.key(name), quantity.units(), "must be a valid resource quantity"));
-        }
+        not_negative(value, &path.key(name), errors);
     }
+}
+
+/// An amount that is not below zero.
+pub(super) fn not_negative(value: &Value, path: &Path, errors: &mut Errors) {
+    if let Some(quantity) = read(value).filter(|quantity| quantity.units() < 0) {
+        errors.push(FieldError::invalid(path, quantity.units(), "must be a valid resource quantity"));
+    }
+}
+
+/// The class of a claim or a volume, wherever it is told.
+pub(super) fn class_of(object: &Map) -> &str {
+    let annotation = object_at(object, &["metadata", "annotations"]).and_then(|have| have.get(CLASS)?.as_str());
+    annotation.unwrap_or_else(|| object_at(object, &["spec"]).map_or("", |spec| text(spec, "storageClassName")))
 }

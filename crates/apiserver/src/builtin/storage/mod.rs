@@ -120,6 +120,7 @@ fn validate_volume(volume: &Map, errors: &mut Errors) {
         errors.push(FieldError::not_supported(&at, shown, &["storage"]));
     }
     for (name, value) in capacity.into_iter().flat_map(Map::iter) {
+        claims::not_negative(value, &at.key(name), errors);
         positive(value, &at.key(name), errors);
     }
     one_of(spec, "persistentVolumeReclaimPolicy", &RECLAIM, &path, errors);
@@ -180,7 +181,7 @@ fn volume_cells(volume: &Map, now: Timestamp) -> Vec<Value> {
         Value::from(text(spec, "persistentVolumeReclaimPolicy")),
         phase(volume, status),
         Value::from(claim.unwrap_or_default()),
-        Value::from(text(spec, "storageClassName")),
+        Value::from(claims::class_of(volume)),
         or_unset(spec, "volumeAttributesClassName"),
         Value::from(text(status, "reason")),
         cells::age(volume, now),
@@ -199,7 +200,7 @@ fn claim_cells(claim: &Map, now: Timestamp) -> Vec<Value> {
         Value::from(text(spec, "volumeName")),
         Value::from(if named { size } else { "" }),
         Value::from(if named { short_modes(status) } else { String::new() }),
-        Value::from(text(spec, "storageClassName")),
+        Value::from(claims::class_of(claim)),
         or_unset(spec, "volumeAttributesClassName"),
         cells::age(claim, now),
         or_unset(spec, "volumeMode"),

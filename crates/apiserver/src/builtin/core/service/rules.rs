@@ -222,7 +222,7 @@ pub(crate) fn validate_families(spec: &Map, errors: &mut Errors) {
         return;
     }
     for (index, (ip, family)) in parsed.iter().zip(texts(spec, "ipFamilies")).enumerate() {
-        if ip.is_ipv4() != (family == "IPv4") {
+        if FAMILIES.contains(&family) && ip.is_ipv4() != (family == "IPv4") {
             let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
             errors.push(FieldError::invalid(&at.index(index), addresses[index], detail));
         }
