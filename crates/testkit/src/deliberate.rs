@@ -399,10 +399,8 @@ fn is_gone_sooner(case: &Case<'_>) -> bool {
     match case.statuses() {
         (200, 404 | 201) => is_going(&body(case.theirs)),
         (409, 404) => case.step.path != "/api/v1/namespaces",
-        // A patch that cannot be read, put to a namespace that is gone here.
-        (422, 404) if case.step.method == "PATCH" => {
-            case.their_message() == "the server rejected our request due to an error in our request"
-        }
+        // A write that is no good, to a namespace that is gone here. One that is lost would be missed by good ones too.
+        (422, 404) => matches!(case.step.method.as_str(), "PUT" | "PATCH"),
         (_, 404) => case.their_message().contains("if the object is being deleted"),
         (409, 201) => case.their_message().starts_with("object is being deleted: "),
         (200, 200) => {
