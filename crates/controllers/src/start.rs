@@ -55,6 +55,11 @@ impl Controllers {
         self.synced.reached(KINDS)
     }
 
+    /// Whether every Cluster's provider has had its turn since the last change.
+    pub fn planes_are_done(&self) -> bool {
+        self.world.queues.planes.is_empty()
+    }
+
     /// Looks at what decisions read, as of now.
     pub fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
         look(&self.world.read().snapshot)

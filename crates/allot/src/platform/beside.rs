@@ -30,6 +30,9 @@ use crate::exit::{Code, Failure};
 const STANDS_BY_AFTER: Duration = Duration::from_secs(1);
 /// How long to wait for a folder or an address that the process before still holds.
 const CLAIM_RETRY: Duration = Duration::from_millis(200);
+/// How long clusters of before may take to be served before others are not kept waiting for them, and how often is looked.
+const FIRST_TURN_LIMIT: Duration = Duration::from_secs(10);
+const FIRST_TURN_LOOK: Duration = Duration::from_millis(5);
 
 /// What a replica is started with.
 pub(crate) struct ReplicaOptions {
@@ -239,9 +242,15 @@ impl Replica {
         };
         let planes = Planes::serve(config, None, Vec::new());
         let Served { planes, .. } = served.insert(Served { planes, store });
+        let controllers = self.beside.lead(tasks, client, planes);
+        controllers.synced().await;
+        // Who connects meanwhile waits; a cluster that is not served yet would seem not to be there.
+        let begin = tokio::time::Instant::now();
+        while !controllers.planes_are_done() && begin.elapsed() < FIRST_TURN_LIMIT {
+            tokio::time::sleep(FIRST_TURN_LOOK).await;
+        }
         let certificates = Arc::new(ServingCertificates::new(&serving)?);
         service::serve(tasks, listener, server_config(certificates)?, planes.server());
-        self.beside.lead(tasks, client, planes).synced().await;
         Ok(())
     }
 
