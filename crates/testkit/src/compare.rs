@@ -212,8 +212,9 @@ impl Comparison<'_> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let class = match key {
             "resourceVersion" if digits(theirs) && digits(ours) && theirs != "0" => Class::Version,
-            // Ages, in tables.
+            // Ages and ports of nodes, in tables.
             "cells" if is_age(theirs) && is_age(ours) => return,
+            "cells" if without_node_ports(theirs) == without_node_ports(ours) => return,
             // Each server hashes what it likes.
             "storageVersionHash" if !theirs.is_empty() && !ours.is_empty() => return,
             "uid" if is_uuid(theirs) && is_uuid(ours) => Class::Uid,
@@ -332,6 +333,12 @@ fn is_age(text: &str) -> bool {
 
 fn is_address(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
+}
+
+/// The ports of a Service as a table shows them, without those of nodes that the server chose.
+fn without_node_ports(text: &str) -> std::borrow::Cow<'_, str> {
+    static PORTS: LazyLock<Regex> = LazyLock::new(|| regex(r":(?:3[01]\d{3}|32[0-6]\d{2}|327[0-5]\d|3276[0-7])/"));
+    PORTS.replace_all(text, ":<port>/")
 }
 
 fn is_node_port(key: &str, theirs: Option<i64>, ours: Option<i64>) -> bool {
@@ -482,5 +489,22 @@ fn clip(text: &str) -> String {
     match text.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}… ({} bytes)", &text[..at], text.len()),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_nodes_in_tables_are_each_servers_own_and_others_are_not() {
+        let check = |theirs: &str, ours: &str, same: bool| {
+            assert_eq!(without_node_ports(theirs) == without_node_ports(ours), same, "{theirs} {ours}");
+        };
+        check("80:30741/TCP,80:30741/UDP", "80:31694/TCP,80:31694/UDP", true);
+        check("80:30741/TCP", "81:31694/TCP", false);
+        check("80:30741/TCP", "80:31694/UDP", false);
+        check("80:30741/TCP", "80/TCP", false);
+        check("80:32767/TCP", "80:32768/TCP", false);
     }
 }

@@ -78,6 +78,27 @@ fn schemas_are_told_of_where_kubernetes_keeps_them() {
 }
 
 #[test]
+fn what_is_not_pruned_has_no_defaults() {
+    const KEPT: &str = "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set \
+        x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+    const DEFAULTS: &str =
+        "spec.preserveUnknownFields: Invalid value: true: must be false in order to use defaults in the schema";
+    let check = |properties: &str, expect: &[&str]| {
+        let schema = format!(r#"{{"type":"object","properties":{properties}}}"#);
+        let version = VERSION.replace(r#"{"type":"object"}"#, &schema);
+        let mut made = definition(r#"{"plural":"things","kind":"Thing"}"#, &version);
+        made.object_mut("spec").expect("a spec").insert("preserveUnknownFields", true);
+        refused(&made, expect);
+    };
+    check(r#"{"a":{"type":"string"}}"#, &[KEPT]);
+    check(r#"{"default":{"type":"string"}}"#, &[KEPT]);
+    check(r#"{"a":{"type":"string","default":"b"}}"#, &[KEPT, DEFAULTS]);
+    let within =
+        r#"{"a":{"type":"array","items":{"type":"object","properties":{"b":{"type":"string","default":"c"}}}}}"#;
+    check(within, &[KEPT, DEFAULTS]);
+}
+
+#[test]
 fn conversion_by_webhook_is_refused_rather_than_ignored() {
     let mut made = simple();
     let conversion = object(

@@ -66,8 +66,28 @@ fn common(definition: &Map, errors: &mut Vec<FieldError>) {
     if of.get("preserveUnknownFields") == Some(&Value::Bool(true)) {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
                       instead";
-        errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), &Value::Bool(true), detail));
+        let path = path.child("preserveUnknownFields");
+        errors.push(FieldError::invalid(&path, &Value::Bool(true), detail));
+        let mut schemas =
+            spec::list(of, "versions").iter().filter_map(|version| version.at(&["schema", "openAPIV3Schema"]));
+        if schemas.any(has_default) {
+            let detail = "must be false in order to use defaults in the schema";
+            errors.push(FieldError::invalid(&path, &Value::Bool(true), detail));
+        }
     }
+}
+
+/// Whether a schema, or one anywhere in it, has a default.
+fn has_default(schema: &Value) -> bool {
+    const ONE: [&str; 4] = ["not", "items", "additionalProperties", "additionalItems"];
+    const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "items"];
+    const NAMED: [&str; 4] = ["properties", "patternProperties", "definitions", "dependencies"];
+    let Some(schema) = schema.as_object() else { return false };
+    let one = ONE.iter().filter_map(|name| schema.get(name));
+    let lists = LISTS.iter().flat_map(|name| spec::list(schema, name));
+    let maps = NAMED.iter().filter_map(|name| schema.get(name)?.as_object());
+    schema.get("default").is_some_and(|default| !default.is_null())
+        || one.chain(lists).chain(maps.flat_map(|map| map.iter().map(|(_, schema)| schema))).any(has_default)
 }
 
 fn one_of(path: &Path, value: &str, supported: &[&str], errors: &mut Vec<FieldError>) {

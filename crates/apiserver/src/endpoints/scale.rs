@@ -220,10 +220,13 @@ fn scale_of(scale: &Scale, object: &Map) -> Value {
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": of, "spec": spec, "status": status})
 }
 
-/// A selector as text, be it that already (custom kinds) or a `LabelSelector` (workloads).
+/// A selector as text, be it that already (custom kinds), labels (ReplicationControllers) or a `LabelSelector` (other
+/// workloads).
 fn selector_text(value: &Value) -> Option<String> {
+    let is_labels = |map: &Map| map.iter().all(|(_, value)| value.as_str().is_some());
     match value {
         Value::String(text) => Some(text.clone()),
+        Value::Object(labels) if is_labels(labels) => selector_text(&json!({"matchLabels": (value.clone())})),
         other => allotment_machinery::selector::LabelSelector::from_object(Some(other))
             .ok()
             .map(|selector| selector.to_string()),
@@ -314,4 +317,22 @@ fn set_replicas(scale: &Scale, object: &mut Map, wanted: &Wanted) -> Result<(), 
         metadata.insert("uid", uid.as_str());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_is_a_text_labels_or_a_label_selector() {
+        for (selector, expect) in [
+            (json!("a=b"), "a=b"),
+            (json!({"b": "2", "a": "1"}), "a=1,b=2"),
+            (json!({"matchLabels": {"a": "1"}}), "a=1"),
+            (json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]}), "a"),
+            (json!({}), ""),
+        ] {
+            assert_eq!(selector_text(&selector).as_deref(), Some(expect), "{selector}");
+        }
+    }
 }

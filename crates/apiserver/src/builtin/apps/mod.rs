@@ -248,16 +248,16 @@ fn replica_set(spec: &Map, path: &Path, errors: &mut Errors) {
 fn replication_controller(spec: &Map, path: &Path, errors: &mut Errors) {
     not_negative(spec, &["replicas", "minReadySeconds"], path, errors);
     let selector = object(spec, "selector").filter(|selector| !selector.is_empty());
-    let Some(selector) = selector else {
+    if selector.is_none() {
         errors.push(FieldError::required(&path.child("selector"), ""));
-        return;
-    };
+    }
     let path = path.child("template");
     let Some(template) = object(spec, "template") else {
         return errors.push(FieldError::required(&path, ""));
     };
     let labels = object_at(template, &["metadata", "labels"]);
-    if selector.iter().any(|(key, value)| labels.and_then(|labels| labels.get(key)) != Some(value)) {
+    let mut selected = selector.into_iter().flat_map(Map::iter);
+    if selected.any(|(key, value)| labels.and_then(|labels| labels.get(key)) != Some(value)) {
         labels_differ(template, &path, errors);
     }
     validate_template(template, &path, errors);
@@ -491,4 +491,32 @@ fn revision_cells(object: &Map, now: Timestamp) -> Vec<Value> {
     });
     let revision = object.get("revision").cloned().unwrap_or_else(|| Value::from(0));
     vec![cells::name(object), print::or_none(&shown), revision, cells::age(object, now)]
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::json;
+
+    use super::*;
+    use crate::builtin::rules::judged::check;
+
+    #[test]
+    fn the_template_of_a_controller_that_selects_nothing_is_judged_too() {
+        let controller = json!({"spec": {"selector": {}, "template": {"metadata": {}, "spec": {
+            "activeDeadlineSeconds": 5, "restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
+            "terminationGracePeriodSeconds": 30, "securityContext": {},
+            "containers": [{"name": "c", "image": "i", "imagePullPolicy": "Always", "resources": {},
+                "terminationMessagePolicy": "File"}]
+        }}}});
+        check(
+            &REPLICATION_CONTROLLER,
+            None,
+            controller,
+            &[
+                "spec.selector: Required value",
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicationController is not \
+                 Supported",
+            ],
+        );
+    }
 }

@@ -134,7 +134,8 @@ fn member_mut<'a>(object: &'a mut Map, path: &[&str]) -> Option<&'a mut Value> {
 }
 
 /// A job without labels has those of its template, and of a new one those too that are generated, unless its name is
-/// generated as well: then Kubernetes makes a copy in between.
+/// generated as well: then Kubernetes makes a copy in between. A template without labels has but the generated ones, which
+/// Kubernetes finds when it reads what it has stored.
 fn prepare_job(operation: Operation<'_>, job: &mut Map) {
     if let Some(Value::Object(template)) = member_mut(job, &["spec", "template"]) {
         drop_closed(template);
@@ -149,11 +150,14 @@ fn prepare_job(operation: Operation<'_>, job: &mut Map) {
     let named = metadata_str(job, "generateName").unwrap_or_default().is_empty();
     let without = object_at(job, &["metadata", "labels"]).is_none_or(Map::is_empty);
     generate_selector(job);
-    if let Some(before) = before.filter(|_| without) {
-        own_labels(job, &before);
-        let labels = if named { labels_of_template(job) } else { Some(before) };
-        take_labels(job, labels);
+    if !without {
+        return;
     }
+    if let Some(before) = &before {
+        own_labels(job, before);
+    }
+    let labels = if named { labels_of_template(job) } else { before.or_else(|| labels_of_template(job)) };
+    take_labels(job, labels);
 }
 
 /// Whoever creates a job without labels owns those that it takes from its template.
@@ -530,4 +534,42 @@ fn cron_cells(job: &Map, now: Timestamp) -> Vec<Value> {
         images,
         print::selector(template, "selector"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::json;
+
+    use super::*;
+    use crate::builtin::rules::judged;
+
+    /// The labels of a new job, sorted, after those of its template and its own.
+    fn labels(metadata: Value, of_template: Value) -> Vec<String> {
+        let mut job = judged::object(json!({
+            "metadata": metadata,
+            "spec": {"template": {"metadata": {"labels": of_template}, "spec": {}}},
+        }));
+        prepare_job(Operation::Create, &mut job);
+        let labels = object_at(&job, &["metadata", "labels"]);
+        labels.into_iter().flat_map(Map::iter).map(|(key, _)| key.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_new_job_without_labels_has_those_of_its_template_and_its_pods() {
+        const GENERATED: [&str; 4] = [UID_LABEL, NAME_LABEL, LEGACY_UID_LABEL, LEGACY_NAME_LABEL];
+        let check = |metadata, of_template, expect: &[&str]| {
+            let mut found = labels(metadata, of_template);
+            found.sort();
+            let mut expect: Vec<&str> = expect.to_vec();
+            expect.sort_unstable();
+            assert_eq!(found, expect);
+        };
+        let named = json!({"name": "a", "uid": "u"});
+        let generated = json!({"name": "a-x", "generateName": "a-", "uid": "u"});
+        check(named.clone(), json!({}), &GENERATED);
+        check(generated.clone(), json!({}), &GENERATED);
+        check(named, json!({"own": "x"}), &[&["own"], GENERATED.as_slice()].concat());
+        check(generated, json!({"own": "x"}), &["own"]);
+        check(json!({"name": "a", "uid": "u", "labels": {"b": "c"}}), json!({"own": "x"}), &["b"]);
+    }
 }

@@ -123,6 +123,11 @@ impl Strategy for Namespace {
         }
         if let Some(metadata) = metadata_mut(object) {
             metadata.remove("deletionGracePeriodSeconds");
+            // What is deleted in two steps has its deletion not counted, as by kube-apiserver.
+            let counted = metadata.get("generation").and_then(Value::as_i64).filter(|count| *count > 1);
+            if let Some(generation) = counted {
+                metadata.insert("generation", generation - 1);
+            }
         }
     }
 

@@ -24,6 +24,8 @@ use crate::registry::{MetadataChecks, Operation};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+/// Since when a volume is in its phase; who writes a status without it leaves it as it was.
+const PHASE_SINCE: &str = "lastPhaseTransitionTime";
 const RECLAIM: [&str; 3] = ["Delete", "Recycle", "Retain"];
 
 /// PersistentVolumes.
@@ -32,14 +34,22 @@ pub(crate) const PERSISTENT_VOLUME: Rules = Rules {
     answers_object: true,
     prepare: |operation, volume| {
         pending(operation, volume);
-        let created = metadata_str(volume, "creationTimestamp").map(str::to_owned);
-        if let (Operation::Create, Some(created), Some(status)) = (operation, created, volume.object_mut("status")) {
-            status.insert("lastPhaseTransitionTime", created);
+        let since = match operation {
+            Operation::Create => metadata_str(volume, "creationTimestamp").map(Value::from),
+            Operation::Update { old, .. } => object(old, "status").and_then(|status| status.get(PHASE_SINCE)).cloned(),
+        };
+        if let (Some(since), Some(status)) = (since, volume.object_mut("status"))
+            && !is_given(status, PHASE_SINCE)
+        {
+            status.insert(PHASE_SINCE, since);
         }
     },
-    validate: validate_volume,
+    validate: |volume, errors| {
+        validate_volume(volume, errors);
+        volumes::mount_options(volume, errors);
+    },
     validate_change: |old, new, errors| {
-        // Kubernetes judges a changed volume twice, and tells twice what it finds.
+        // Kubernetes judges a changed volume twice, and tells twice what it finds, but for options of a mount.
         validate_volume(new, errors);
         volumes::change(old, new, errors);
     },
@@ -138,7 +148,6 @@ fn validate_volume(volume: &Map, errors: &mut Errors) {
             errors.push(FieldError::required(&path.child("csi"), detail));
         }
     }
-    volumes::mount_options(volume, errors);
 }
 
 fn required_list(map: &Map, name: &str, path: &Path, errors: &mut Errors) {

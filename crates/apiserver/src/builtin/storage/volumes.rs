@@ -1,12 +1,12 @@
 //! What a PersistentVolume is made of (`k8s.io/kubernetes/pkg/apis/core/validation`).
 
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 
 use crate::builtin::rules::Errors;
 use crate::builtin::rules::checks::{IMMUTABLE, faults, required};
-use crate::builtin::rules::look::{is_given, object, object_at, text};
+use crate::builtin::rules::look::{is_given, items, items_mut, object, object_at, text};
 
 /// All sources, in the order in which they are looked for.
 const SOURCES: [&str; 22] = [
@@ -45,6 +45,14 @@ const GONE: [(&str, &str, &str); 6] = [
     ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
     ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+/// Labels of nodes that have other names since they are stable.
+const RENAMED: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
 ];
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 /// Annotations that have become members.
@@ -161,10 +169,70 @@ pub(super) fn change(old: &Map, new: &Map, errors: &mut Errors) {
         let shown = is.get("volumeMode").unwrap_or(&Value::Null);
         errors.push(FieldError::invalid(&Path::new("volumeMode"), shown, IMMUTABLE));
     }
+    affinity_change(was, is, errors);
     if is_given(was, "volumeAttributesClassName") && !is_given(is, "volumeAttributesClassName") {
         let path = Path::new("spec").child("volumeAttributesClassName");
         errors.push(FieldError::forbidden(&path, "update from non-nil value to nil is forbidden"));
     }
+}
+
+/// Where a volume can be reached stays, once it is said, but for labels that get their names of today.
+fn affinity_change(was: &Map, is: &Map, errors: &mut Errors) {
+    let Some(before) = object(was, "nodeAffinity") else { return };
+    let now = object(is, "nodeAffinity");
+    if now.is_some_and(|now| with_new_labels(before, now) == *now) {
+        return;
+    }
+    let shown = now.map_or_else(|| ShownValue::raw("null"), affinity_shown);
+    let detail = format!("{IMMUTABLE}, except for updating from beta label to GA");
+    errors.push(FieldError::invalid(&Path::new("nodeAffinity"), shown, detail));
+}
+
+/// `before` with those labels renamed that stand in `now`, in the same place, under their new names.
+fn with_new_labels(before: &Map, now: &Map) -> Map {
+    let keys: Vec<&str> = expressions(now).map(|expression| text(expression, "key")).collect();
+    let mut renamed = before.clone();
+    let terms =
+        renamed.object_mut("required").into_iter().flat_map(|required| items_mut(required, "nodeSelectorTerms"));
+    let expressions = terms.flat_map(|term| items_mut(term, "matchExpressions"));
+    for (expression, key) in expressions.zip(keys) {
+        let new = RENAMED.iter().find(|(old, _)| *old == text(expression, "key")).map(|(_, new)| *new);
+        if new == Some(key) {
+            expression.insert("key", key);
+        }
+    }
+    renamed
+}
+
+/// All expressions of an affinity, in order.
+fn expressions(affinity: &Map) -> impl Iterator<Item = &Map> {
+    let terms = object(affinity, "required").into_iter().flat_map(|required| items(required, "nodeSelectorTerms"));
+    terms.flat_map(|(_, term)| items(term, "matchExpressions")).map(|(_, expression)| expression)
+}
+
+/// An affinity as messages of Kubernetes show it: the members of its internal type.
+fn affinity_shown(affinity: &Map) -> ShownValue {
+    let listed = |map: &Map, name: &str, show: &dyn Fn(&Map) -> String| {
+        if !is_given(map, name) {
+            return "null".to_owned();
+        }
+        let shown: Vec<String> = items(map, name).map(|(_, item)| show(item)).collect();
+        format!("[{}]", shown.join(","))
+    };
+    let requirement = |requirement: &Map| {
+        let [key, operator] = ["key", "operator"].map(|name| Value::from(text(requirement, name)));
+        let values = requirement.get("values").unwrap_or(&Value::Null);
+        format!("{{\"Key\":{key},\"Operator\":{operator},\"Values\":{values}}}")
+    };
+    let term = |term: &Map| {
+        let [expressions, fields] = ["matchExpressions", "matchFields"].map(|name| listed(term, name, &requirement));
+        format!("{{\"MatchExpressions\":{expressions},\"MatchFields\":{fields}}}")
+    };
+    let required = object(affinity, "required").map_or_else(
+        || "null".to_owned(),
+        |required| format!("{{\"NodeSelectorTerms\":{}}}", listed(required, "nodeSelectorTerms", &term)),
+    );
+    ShownValue::raw(format!("{{\"Required\":{required}}}"))
 }
 
 /// The source before; a secret to grow it with may be named later, and the new one is taken for the old one's.
@@ -206,6 +274,7 @@ mod tests {
     use super::super::{PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM};
     use super::*;
     use crate::builtin::rules::judged::check;
+    use crate::registry::{Operation, Strategy as _};
 
     fn volume(more: Value) -> Value {
         let mut spec = json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}});
@@ -246,6 +315,75 @@ mod tests {
         let more = json!({"csi": {"driver": "example.com", "volumeHandle": "h",
             "controllerExpandSecretRef": {"name": "n", "namespace": "n"}}});
         check(Some(volume(csi)), more, &[]);
+    }
+
+    #[test]
+    fn where_a_volume_can_be_reached_stays_but_for_labels_that_are_renamed() {
+        let local = |affinity: Value| {
+            let mut more = json!({"local": {"path": "/a"}});
+            more.as_object_mut().expect("an object").insert("nodeAffinity", affinity);
+            more
+        };
+        let on = |key: &str| {
+            local(
+                json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "Exists"}]}]}}),
+            )
+        };
+        let check =
+            |old: Value, new, expect: &[&str]| check(&PERSISTENT_VOLUME, Some(volume(old)), volume(new), expect);
+        check(on("a"), on("a"), &[]);
+        check(
+            json!({"hostPath": {"path": "/a"}}),
+            {
+                let mut more = on("a");
+                let map = more.as_object_mut().expect("an object");
+                map.remove("local");
+                map.insert("hostPath", json!({"path": "/a"}));
+                more
+            },
+            &[],
+        );
+        check(on("beta.kubernetes.io/os"), on("kubernetes.io/os"), &[]);
+        check(
+            on("beta.kubernetes.io/os"),
+            on("kubernetes.io/arch"),
+            &[
+                r#"nodeAffinity: Invalid value: {"Required":{"NodeSelectorTerms":[{"MatchExpressions":[{"Key":"kubernetes.io/arch","Operator":"Exists","Values":null}],"MatchFields":null}]}}: field is immutable, except for updating from beta label to GA"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn options_of_a_mount_that_takes_none_are_told_of_once_in_a_change_too() {
+        let annotated = || {
+            let mut volume = volume(json!({"hostPath": {"path": "/a"}}));
+            let metadata = json!({"annotations": {"volume.beta.kubernetes.io/mount-options": "ro"}});
+            volume.as_object_mut().expect("an object").insert("metadata", metadata);
+            volume
+        };
+        let fault = "metadata.annotations.volume.beta.kubernetes.io/mount-options: Forbidden: may not specify mount options \
+                     for this volume type";
+        check(&PERSISTENT_VOLUME, Some(annotated()), annotated(), &[fault]);
+        check(&PERSISTENT_VOLUME, None, annotated(), &[fault]);
+    }
+
+    #[test]
+    fn a_status_of_a_volume_without_the_time_of_its_phase_leaves_it() {
+        let since = json!("2020-01-02T03:04:05Z");
+        let with = |status: Value| {
+            let mut volume = volume(json!({"hostPath": {"path": "/a"}}));
+            volume.as_object_mut().expect("an object").insert("status", status);
+            crate::builtin::rules::judged::object(volume)
+        };
+        let old = with(json!({"phase": "Pending", "lastPhaseTransitionTime": (since.clone())}));
+        let prepared = |status: Value| {
+            let mut new = with(status);
+            PERSISTENT_VOLUME.prepare(Operation::Update { old: &old, subresource: "status" }, &mut new);
+            Value::Object(new).at(&["status", "lastPhaseTransitionTime"]).cloned()
+        };
+        assert_eq!(prepared(json!({"phase": "Pending"})), Some(since));
+        let other = json!("2021-01-02T03:04:05Z");
+        assert_eq!(prepared(json!({"lastPhaseTransitionTime": (other.clone())})), Some(other));
     }
 
     #[test]
