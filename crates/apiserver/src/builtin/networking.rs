@@ -352,14 +352,16 @@ fn policy_block(block: &Map, path: &Path, errors: &mut Errors) {
 fn ingress_cells(ingress: &Map, now: Timestamp) -> Vec<Value> {
     let empty = Map::new();
     let spec = object(ingress, "spec").unwrap_or(&empty);
-    let rules = list(spec, "rules").len();
-    let hosts: Vec<&str> =
-        items(spec, "rules").map(|(_, rule)| text(rule, "host")).filter(|host| !host.is_empty()).collect();
-    let shown = hosts.iter().take(SHOWN_HOSTS).copied().collect::<Vec<_>>().join(",");
-    let shown = match hosts.len() {
-        0 => "*".to_owned(),
-        count if count > SHOWN_HOSTS => format!("{shown} + {} more...", rules - SHOWN_HOSTS),
-        _ => shown,
+    let (mut hosts, mut more) = (Vec::new(), false);
+    for (_, rule) in items(spec, "rules") {
+        // A rule behind the last host that is shown counts, with a host or without.
+        more |= hosts.len() == SHOWN_HOSTS;
+        hosts.extend(Some(text(rule, "host")).filter(|host| !more && !host.is_empty()));
+    }
+    let shown = match hosts.join(",") {
+        none if none.is_empty() => "*".to_owned(),
+        shown if more => format!("{shown} + {} more...", list(spec, "rules").len() - SHOWN_HOSTS),
+        shown => shown,
     };
     vec![
         cells::name(ingress),
@@ -385,4 +387,57 @@ fn class_cells(class: &Map, now: Timestamp) -> Vec<Value> {
         or_none(&parameters.unwrap_or_default()),
         cells::age(class, now),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::json::parse;
+
+    use super::*;
+    use crate::builtin::rules::judged;
+
+    fn ingress(metadata: &str, spec: &str) -> Value {
+        parse(format!(r#"{{"metadata":{{"name":"i"{metadata}}},"spec":{{{spec}}}}}"#).as_bytes()).expect("is JSON")
+    }
+
+    #[test]
+    fn an_ingress_tells_its_class_in_one_place_or_the_same_in_two() {
+        const BACKEND: &str = r#""defaultBackend":{"service":{"name":"s","port":{"number":80}}}"#;
+        let check = |annotation: &str, class: &str, expect: &[&str], warned: usize| {
+            let new = ingress(annotation, &format!("{BACKEND}{class}"));
+            assert_eq!(class_warnings(&judged::object(new.clone())).len(), warned, "{new}");
+            judged::check(&INGRESS, None, new.clone(), expect);
+            // Whoever made it before the rule was there can still change it.
+            judged::check(&INGRESS, Some(new.clone()), new, &[]);
+        };
+        let annotated = r#","annotations":{"kubernetes.io/ingress.class":"a"}"#;
+        check("", "", &[], 0);
+        check("", r#","ingressClassName":"a""#, &[], 0);
+        check(annotated, "", &[], 1);
+        check(annotated, r#","ingressClassName":"a""#, &[], 0);
+        check(
+            annotated,
+            r#","ingressClassName":"b""#,
+            &[
+                "annotations.kubernetes.io/ingress.class: Invalid value: \"a\": must match `ingressClassName` when both are \
+               specified",
+            ],
+            0,
+        );
+    }
+
+    #[test]
+    fn tables_show_three_hosts_and_how_many_rules_come_behind_them() {
+        let check = |hosts: &[&str], more: &str, expect: [&str; 4]| {
+            let rules: Vec<String> = hosts.iter().map(|host| format!(r#"{{"host":"{host}"}}"#)).collect();
+            let object = judged::object(ingress("", &format!(r#""rules":[{}]{more}"#, rules.join(","))));
+            assert_eq!(ingress_cells(&object, Timestamp::UNIX_EPOCH)[1..5], expect.map(Value::from), "{hosts:?}");
+        };
+        check(&[], "", ["<none>", "*", "", "80"]);
+        check(&["", ""], r#","ingressClassName":"c""#, ["c", "*", "", "80"]);
+        check(&["a", "b", "c"], r#","tls":[{}]"#, ["<none>", "a,b,c", "", "80, 443"]);
+        check(&["a", "", "b", "c"], "", ["<none>", "a,b,c", "", "80"]);
+        check(&["a", "b", "c", ""], "", ["<none>", "a,b,c + 1 more...", "", "80"]);
+        check(&["a", "b", "c", "d", "e"], "", ["<none>", "a,b,c + 2 more...", "", "80"]);
+    }
 }

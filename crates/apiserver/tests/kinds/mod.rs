@@ -168,3 +168,40 @@ async fn a_change_of_a_workloads_spec_counts_and_one_of_its_status_does_not() {
     assert_eq!(reply.code, 422);
     assert!(reply.text(&["message"]).contains("spec.selector: Invalid value"), "{}", reply.body);
 }
+
+#[tokio::test]
+async fn a_limit_range_without_a_name_is_called_by_a_uid() {
+    const PATH: &str = "/api/v1/namespaces/default/limitranges";
+    let world = World::new().await;
+    let made = world.create(PATH, json!({"metadata": {}, "spec": {"limits": []}})).await;
+    let name = made.text(&["metadata", "name"]).to_owned();
+    assert_eq!(name.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12], "{name}");
+    assert_eq!(world.get(&format!("{PATH}/{name}")).await.code, 200);
+    let other = world.create(PATH, json!({"metadata": {}, "spec": {"limits": []}})).await;
+    assert_ne!(other.text(&["metadata", "name"]), name);
+    let prefixed = world.create(PATH, json!({"metadata": {"generateName": "a-"}, "spec": {"limits": []}})).await;
+    assert!(prefixed.text(&["metadata", "name"]).starts_with("a-"), "{}", prefixed.body);
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let refused = world.send("POST", quotas, &json!({"metadata": {}, "spec": {}})).await;
+    assert_eq!(refused.code, 422, "other kinds have to be named: {}", refused.body);
+}
+
+#[tokio::test]
+async fn annotations_of_services_that_mean_the_same_say_the_same() {
+    const PATH: &str = "/api/v1/namespaces/default/services";
+    const OLD: &str = "service.kubernetes.io/topology-aware-hints";
+    const NEW: &str = "service.kubernetes.io/topology-mode";
+    let world = World::new().await;
+    let annotated = |name: &str, annotations: Value| json!({"metadata": {"name": name, "annotations": annotations}, "spec": {"ports": [{"port": 80}]}});
+    for (name, annotations) in
+        [("a", json!({OLD: "Auto"})), ("b", json!({NEW: "Auto"})), ("c", json!({OLD: "Auto", NEW: "Auto"}))]
+    {
+        assert_eq!(world.create(PATH, annotated(name, annotations)).await.code, 201, "{name}");
+    }
+    let refused = world.send("POST", PATH, &annotated("d", json!({OLD: "Auto", NEW: "Disabled"}))).await;
+    assert_eq!(refused.code, 422, "{}", refused.body);
+    let told = format!(
+        "metadata.annotations[{NEW}]: Invalid value: \"Disabled\": must match annotations[{OLD}] when both are specified"
+    );
+    assert!(refused.text(&["message"]).contains(&told), "{}", refused.body);
+}

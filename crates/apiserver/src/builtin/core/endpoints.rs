@@ -258,3 +258,70 @@ fn slice_cells(slice: &Map, now: Timestamp) -> Vec<Value> {
         cells::age(slice, now),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::json::parse;
+
+    use super::*;
+    use crate::builtin::rules::judged;
+
+    /// A slice of one endpoint.
+    fn slice(kind: &str, address: &str, more: &str) -> Value {
+        let text = format!(
+            r#"{{"metadata":{{"name":"s"}},"addressType":"{kind}","endpoints":[{{"addresses":["{address}"]{more}}}]}}"#
+        );
+        parse(text.as_bytes()).expect("is JSON")
+    }
+
+    #[test]
+    fn a_domain_of_a_slice_has_two_labels_at_least() {
+        let check = |domain: &str, expect: &[&str]| {
+            judged::check(&ENDPOINT_SLICE, None, slice("FQDN", domain, ""), expect);
+        };
+        check("a.example.com", &[]);
+        check("a.example.com.", &[]);
+        check("", &["endpoints[0].addresses[0]: Required value"]);
+        let short = "endpoints[0].addresses[0]: Invalid value: \"a\": should be a domain with at least two segments \
+                     separated by dots";
+        check("a", &[short]);
+        check("a.", &[short]);
+        let warned = |slice: Value| (ENDPOINT_SLICE.warn)(Operation::Create, &judged::object(slice));
+        assert_eq!(warned(slice("FQDN", "a.b", "")), ["spec.addressType: FQDN endpoints are deprecated"]);
+        assert_eq!(warned(slice("IPv4", "192.0.2.1", "")), [""; 0]);
+    }
+
+    #[test]
+    fn hints_are_names_had_once_and_eight_at_most() {
+        let check = |hints: &str, expect: &[&str]| {
+            let more = format!(r#","hints":{{{hints}}}"#);
+            judged::check(&ENDPOINT_SLICE, None, slice("IPv4", "192.0.2.1", &more), expect);
+        };
+        let zones = |count: usize| {
+            let zones: Vec<String> = (0..count).map(|zone| format!(r#"{{"name":"z{zone}"}}"#)).collect();
+            format!(r#""forZones":[{}]"#, zones.join(","))
+        };
+        check(&zones(MOST_HINTS), &[]);
+        check(&zones(9), &["endpoints[0].hints.forZones: Too many: 9: must have at most 8 items"]);
+        check(
+            r#""forZones":[{"name":"a"},{"name":"a"}],"forNodes":[{"name":"n.example"},{"name":"n.example"}]"#,
+            &[
+                "endpoints[0].hints.forZones[1].name: Duplicate value: \"a\"",
+                "endpoints[0].hints.forNodes[1].name: Duplicate value: \"n.example\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn tables_show_what_a_slice_leaves_open() {
+        let check = |slice: &str, expect: [&str; 3]| {
+            let object = judged::object(parse(slice.as_bytes()).expect("is JSON"));
+            assert_eq!(slice_cells(&object, Timestamp::UNIX_EPOCH)[1..4], expect.map(Value::from), "{slice}");
+        };
+        check(r#"{"addressType":"IPv4"}"#, ["IPv4", "<unset>", "<unset>"]);
+        check(
+            r#"{"addressType":"IPv6","ports":[{"port":80},{"name":"web"},{}],"endpoints":[{"addresses":["::1"]},{"addresses":["::2"]}]}"#,
+            ["IPv6", "80,web,*", "::1,::2"],
+        );
+    }
+}
