@@ -116,6 +116,7 @@ pub(crate) struct Controllers {
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", value_parser = service)]
     pub(crate) webhook_service: Option<Service>,
     /// How long the Lease holds that decides who acts: a replica that died is replaced after this time
+    /// and a few seconds
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse)]
     pub(crate) lease_duration: Duration,
     /// Write the process id there once it acts or stands by

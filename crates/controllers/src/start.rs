@@ -55,7 +55,8 @@ impl Controllers {
         self.synced.reached(KINDS)
     }
 
-    /// Whether every Cluster's provider has had its turn since the last change.
+    /// Whether no Cluster waits for its provider's turn. One whose turn failed, and that waits for its next try, is not
+    /// among them.
     pub fn planes_are_done(&self) -> bool {
         self.world.queues.planes.is_empty()
     }

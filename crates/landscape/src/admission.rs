@@ -44,6 +44,11 @@ impl OurKinds {
         *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = Some(controllers);
     }
 
+    /// From now on no warnings tell what would be decided.
+    pub(crate) fn clear_controllers(&self) {
+        *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Shows the write to `judge` as the handler takes it; what is refused becomes the API's error.
     fn with_request<T>(
         &self,

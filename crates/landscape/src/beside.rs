@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use allotment_api::names::SYSTEM_NAMESPACE;
 use allotment_api::requests::AccessRequest;
+use allotment_apiserver::auth::GROUP_MASTERS;
 use allotment_controllers::frame::{Candidate, Pace, Seams, Tasks, Term};
 use allotment_controllers::{Controllers, Settings, observe, start};
 use allotment_pki::KeySource;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::admission::OurKinds;
@@ -33,6 +34,8 @@ pub const LEASE: &str = "allot-controllers";
 const MANAGER: &str = "allot-controllers";
 /// How often what was installed for webhooks is looked after: what somebody changed is right again after this.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(60);
+/// How long one try may take, all its requests together.
+const TRY_LIMIT: Duration = Duration::from_secs(30);
 /// The first and the longest wait before something is tried again that the server did not do.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
@@ -79,13 +82,17 @@ impl Beside {
     /// Asks the server who we are there.
     ///
     /// # Errors
-    /// It does not answer.
+    /// It does not answer, or does not say who we are.
     pub async fn connect(config: BesideConfig) -> Result<Self, LandscapeError> {
         let BesideConfig { client, seams, keys, address, settings } = config;
         let reviews = Api::<SelfSubjectReview>::all(client.clone());
         let answer = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
         let answer = answer.map_err(|error| call("ask the API server who we are".to_owned(), error))?;
-        let user = answer.status.and_then(|status| status.user_info?.username).unwrap_or_default();
+        let known = answer.status.and_then(|status| status.user_info).unwrap_or_default();
+        let user = known.username.filter(|name| !name.is_empty()).ok_or(LandscapeError::Nobody)?;
+        if let Some(why) = shared(&user, &known.groups.unwrap_or_default()) {
+            warn!(%user, "{why}; whoever else has this identity is the platform to admission: give it one of its own");
+        }
         let kinds = Arc::new(OurKinds::new(&user));
         Ok(Beside { client, seams, keys, address, settings, user, kinds })
     }
@@ -127,6 +134,11 @@ impl Beside {
         let controllers = Arc::new(observe(tasks, &self.client, &self.settings));
         controllers.synced().await;
         self.kinds.set_controllers(controllers);
+    }
+
+    /// Knows no longer what would be decided: what followed everything has ended, and will be ever more wrong.
+    pub fn rest(&self) {
+        self.kinds.clear_controllers();
     }
 
     /// A client that writes as long as the term holds.
@@ -173,7 +185,7 @@ impl Beside {
     pub async fn keep_webhooks(&self, client: &Client) {
         loop {
             sleep(LOOK_AFTER_EVERY).await;
-            if let Err(error) = self.look_after(client).await {
+            if let Err(error) = within(self.look_after(client)).await {
                 warn!(error = %chain(&error), "the webhooks cannot be looked after, trying again");
             }
         }
@@ -202,12 +214,23 @@ impl Beside {
         let waits = |why: String| LandscapeError::Wait { what: "admission by webhook".to_owned(), source: why.into() };
         match Api::<AccessRequest>::namespaced(client.clone(), SYSTEM_NAMESPACE).create(&params, &probe).await {
             Err(kube::Error::Api(status)) if status.code == 422 => Ok(()),
-            // It was not stamped.
-            Err(kube::Error::Api(status)) if status.code == 403 => Err(waits(status.message.clone())),
+            // It was not stamped. Other refusals are for a lack of rights, and stay.
+            Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains("admission webhook") => {
+                Err(waits(status.message.clone()))
+            }
             Err(error) => Err(call("have a write reviewed".to_owned(), error)),
             Ok(_) => Err(waits("the API server does not ask for reviews yet".to_owned())),
         }
     }
+}
+
+/// Why an identity is hardly the platform's own: its writes of our kinds are judged by no rule of ownership.
+fn shared(user: &str, groups: &[String]) -> Option<&'static str> {
+    if groups.iter().any(|group| group == GROUP_MASTERS) {
+        return Some("the platform acts as a member of system:masters");
+    }
+    let own = user.starts_with("system:serviceaccount:") && !user.ends_with(":default");
+    (!own).then_some("the platform acts by an identity that is no ServiceAccount of its own")
 }
 
 /// Does something until the server does it. What it will never do is an error.
@@ -217,7 +240,7 @@ where
 {
     let mut wait = FIRST_RETRY;
     loop {
-        let error = match what().await {
+        let error = match within(what()).await {
             Ok(()) => return Ok(()),
             Err(error) if is_passing(&error) => error,
             Err(error) => return Err(error),
@@ -232,6 +255,16 @@ where
     }
 }
 
+/// One try, which a connection that nobody answers on must not hold up.
+async fn within(what: impl Future<Output = Result<(), LandscapeError>>) -> Result<(), LandscapeError> {
+    match timeout(TRY_LIMIT, what).await {
+        Ok(done) => done,
+        Err(error) => {
+            Err(LandscapeError::Wait { what: "what the API server was asked for".to_owned(), source: Box::new(error) })
+        }
+    }
+}
+
 /// Whether trying again may help: a kind is not served yet, a webhook not reached yet, a server not there.
 fn is_passing(error: &LandscapeError) -> bool {
     match error {
@@ -239,7 +272,10 @@ fn is_passing(error: &LandscapeError) -> bool {
             matches!(status.code, 404 | 409 | 429) || status.code >= 500
         }
         LandscapeError::Call { .. } | LandscapeError::Wait { .. } => true,
-        LandscapeError::Serve(_) | LandscapeError::Keys(_) | LandscapeError::Manifest { .. } => false,
+        LandscapeError::Serve(_)
+        | LandscapeError::Keys(_)
+        | LandscapeError::Manifest { .. }
+        | LandscapeError::Nobody => false,
     }
 }
 

@@ -70,6 +70,12 @@ pub enum LandscapeError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A server that does not say by which name it knows us.
+    #[error(
+        "the API server does not say who we are there (SelfSubjectReview has no username); without that admission \
+         cannot tell the platform's writes from others'"
+    )]
+    Nobody,
     /// A manifest in the program cannot be read.
     #[error("the embedded {kind} cannot be read")]
     Manifest {

@@ -25,6 +25,9 @@ pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
     if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&arguments.lease_duration) {
         return Err(Failure::new(Code::Usage, "--lease-duration must lie between 3s and 10m"));
     }
+    if arguments.lease_duration.subsec_nanos() > 0 {
+        return Err(Failure::new(Code::Usage, "--lease-duration must be whole seconds: a Lease knows no others"));
+    }
     if let Some(path) = &arguments.pid_file {
         check_place("--pid-file", path)?;
     }
@@ -47,13 +50,12 @@ pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
             provisioning_deadline: arguments.provisioning_deadline,
         },
     };
-    let mut stopped = std::pin::pin!(stop_signal()?);
+    let (mut stopped, stop) = (std::pin::pin!(stop_signal()?), CancellationToken::new());
     let replica = tokio::select! {
         biased;
-        replica = Replica::start(options) => replica?,
+        replica = Replica::start(options, stop.clone()) => replica?,
         () = &mut stopped => return Err(Failure::new(Code::Interrupted, "stopped before it was ready")),
     };
-    let stop = CancellationToken::new();
     let pid_file = arguments.pid_file;
     let mut unwritten = None;
     let tell = |role: Role| {
@@ -69,7 +71,7 @@ pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
         }
     };
     let ended = {
-        let mut running = std::pin::pin!(replica.run(stop.clone(), tell));
+        let mut running = std::pin::pin!(replica.run(tell));
         tokio::select! {
             biased;
             ended = &mut running => ended,

@@ -23,13 +23,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{DataFolder, listen, seams, service, serving_certificate, webhooks};
+use super::webhooks::Webhooks;
+use super::{DataFolder, listen, seams, service, serving_certificate};
 use crate::exit::{Code, Failure};
 
 /// How long a replica waits for the Lease before it says that it stands by.
 const STANDS_BY_AFTER: Duration = Duration::from_secs(1);
-/// How long to wait for a folder or an address that the process before still holds.
+/// How often to try for a folder or an address that the process before still holds.
 const CLAIM_RETRY: Duration = Duration::from_millis(200);
+/// How long whoever holds the Lease may take until writes are reviewed; then another replica may try.
+const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 /// How long clusters of before may take to be served before others are not kept waiting for them, and how often is looked.
 const FIRST_TURN_LIMIT: Duration = Duration::from_secs(10);
 const FIRST_TURN_LOOK: Duration = Duration::from_millis(5);
@@ -72,8 +75,10 @@ pub(crate) struct Replica {
     platform: String,
     listen: Option<SocketAddr>,
     url: Option<String>,
-    webhooks_served: CancellationToken,
+    lease_duration: Duration,
+    webhooks: Webhooks,
     tasks: Tasks,
+    stop: CancellationToken,
 }
 
 /// Why a term is over.
@@ -84,10 +89,19 @@ enum End {
 }
 
 impl Replica {
-    /// Begins to serve webhooks.
-    pub(crate) async fn start(options: ReplicaOptions) -> Result<Self, Failure> {
+    /// Begins to serve webhooks. Once `stop` is cancelled the replica is not ready any more.
+    pub(crate) async fn start(options: ReplicaOptions, stop: CancellationToken) -> Result<Self, Failure> {
         // Before anything is asked of the server, so that a mistake costs nothing.
-        DataFolder::inspect(&options.data_dir)?.check_platform(None)?;
+        let folder = DataFolder::inspect(&options.data_dir)?;
+        folder.check_platform(None)?;
+        if options.webhook_address.is_none() {
+            check_reachable("--webhook-listen", options.webhook_listen, "--webhook-url or --webhook-service")?;
+        }
+        if options.url.is_none()
+            && let Some(listen) = options.listen
+        {
+            check_reachable("--listen", listen, "--url")?;
+        }
         let listener = TcpListener::bind(options.webhook_listen).await;
         let listener = listener.map_err(|error| {
             let code = if error.kind() == std::io::ErrorKind::AddrInUse { Code::AddressInUse } else { Code::Failed };
@@ -111,8 +125,8 @@ impl Replica {
         let platform = system.context("cannot read namespace kube-system, by which API servers are told apart")?;
         let identity = format!("{}_{}", std::env::var("HOSTNAME").unwrap_or_default(), seams.entropy.uid());
         let candidate = beside.candidate(identity, Pace::new(options.lease_duration));
-        let (tasks, webhooks_served) = (Tasks::default(), CancellationToken::new());
-        tasks.spawn(webhooks::run(tasks.clone(), beside.clone(), listener, names.to_vec(), webhooks_served.clone()));
+        let tasks = Tasks::default();
+        let webhooks = Webhooks::start(&tasks, beside.clone(), listener, names.to_vec(), stop.clone());
         Ok(Replica {
             beside,
             candidate,
@@ -120,18 +134,24 @@ impl Replica {
             platform: platform.metadata.uid.unwrap_or_default(),
             listen: options.listen,
             url: options.url,
-            webhooks_served,
+            lease_duration: options.lease_duration,
+            webhooks,
             tasks,
+            stop,
         })
     }
 
-    /// Stands by and leads by turns until `stop` is cancelled; tells what it does once it does it.
-    pub(crate) async fn run(self, stop: CancellationToken, mut tell: impl FnMut(Role)) -> Result<(), Failure> {
+    /// Stands by and leads by turns until it is stopped or can do neither; tells what it does once it does it.
+    pub(crate) async fn run(self, mut tell: impl FnMut(Role)) -> Result<(), Failure> {
         let ended = loop {
-            let Some(mut term) = self.stand_by(&stop, &mut tell).await else { break Ok(()) };
+            let mut term = match self.stand_by(&mut tell).await {
+                Ok(Some(term)) => term,
+                Ok(None) => break Ok(()),
+                Err(failure) => break Err(failure),
+            };
             info!("the Lease is held: leading");
             let tasks = Tasks::default();
-            let end = self.lead(&mut term, &tasks, &stop, &mut tell).await;
+            let end = self.lead(&mut term, &tasks, &mut tell).await;
             match end {
                 End::Lost(why) => warn!(%why, "the Lease is lost: nothing is done any more"),
                 End::Stopped => {
@@ -148,41 +168,45 @@ impl Replica {
         ended
     }
 
-    /// Waits for the Lease; nothing if it is told to stop before.
-    async fn stand_by(&self, stop: &CancellationToken, tell: &mut impl FnMut(Role)) -> Option<Term> {
-        let tasks = Tasks::default();
+    /// Waits for the Lease; nothing if it is told to stop before, and an error if nobody can ask it for reviews.
+    async fn stand_by(&self, tell: &mut impl FnMut(Role)) -> Result<Option<Term>, Failure> {
+        let (tasks, give_up) = (Tasks::default(), self.stop.child_token());
         let term = {
-            let mut acquired = std::pin::pin!(self.candidate.acquire());
-            let at_once = tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                term = &mut acquired => Some(term),
-                () = tokio::time::sleep(STANDS_BY_AFTER) => None,
+            let mut acquired = std::pin::pin!(self.candidate.acquire(&give_up));
+            let stands_by = async {
+                tokio::time::sleep(STANDS_BY_AFTER).await;
+                self.beside.stand_by(&tasks).await;
+                if let Err(failure) = self.webhooks.served().await {
+                    return failure;
+                }
+                tell(Role::StandsBy);
+                self.webhooks.failed().await
             };
-            match at_once {
-                Some(term) => Some(term),
-                None => {
-                    let stands_by = async {
-                        self.beside.stand_by(&tasks).await;
-                        self.webhooks_served.cancelled().await;
-                        tell(Role::StandsBy);
-                        std::future::pending::<()>().await;
-                    };
-                    tokio::select! {
-                        biased;
-                        () = stop.cancelled() => None,
-                        term = &mut acquired => Some(term),
-                        () = stands_by => None,
+            tokio::select! {
+                biased;
+                term = &mut acquired => Ok(term),
+                failure = stands_by => {
+                    // A try that is under way ends first, so that no Lease is left that nobody holds.
+                    give_up.cancel();
+                    if let Some(term) = acquired.await {
+                        term.release().await;
                     }
+                    Err(failure)
                 }
             }
         };
         tasks.stop().await;
-        term
+        match term {
+            Ok(Some(term)) if self.stop.is_cancelled() => {
+                term.release().await;
+                Ok(None)
+            }
+            term => term,
+        }
     }
 
     /// Leads until the term is over, and leaves nothing running.
-    async fn lead(&self, term: &mut Term, tasks: &Tasks, stop: &CancellationToken, tell: &mut impl FnMut(Role)) -> End {
+    async fn lead(&self, term: &mut Term, tasks: &Tasks, tell: &mut impl FnMut(Role)) -> End {
         let client = self.beside.guarded(term);
         let mut served = None;
         let end = {
@@ -198,7 +222,8 @@ impl Replica {
             tokio::select! {
                 biased;
                 why = term.keep() => End::Lost(why),
-                () = stop.cancelled() => End::Stopped,
+                () = self.stop.cancelled() => End::Stopped,
+                failure = self.webhooks.failed() => End::Failed(failure),
                 failure = leads => End::Failed(failure),
             }
         };
@@ -210,6 +235,7 @@ impl Replica {
             }
             None => tasks.stop().await,
         }
+        self.beside.rest();
         end
     }
 
@@ -217,13 +243,20 @@ impl Replica {
     async fn begin(&self, client: &Client, tasks: &Tasks, served: &mut Option<Served>) -> Result<(), Failure> {
         let install = async {
             self.beside.install_webhooks(client).await.map_err(anyhow::Error::from)?;
-            self.webhooks_served.cancelled().await;
+            self.webhooks.served().await?;
             self.beside.install(client).await.map_err(anyhow::Error::from)?;
             Ok::<(), Failure>(())
+        };
+        let install = async {
+            let too_long = |_| Failure::new(Code::Failed, install_takes_too_long());
+            tokio::time::timeout(INSTALL_LIMIT, install).await.map_err(too_long)?
         };
         let ((), claimed) = futures::future::try_join(install, self.claim()).await?;
         let Claimed { folder, listener, store } = claimed;
         let address = listener.local_addr().context("cannot tell the address")?;
+        if self.url.is_none() {
+            check_reachable("the address of before", address, "--url")?;
+        }
         let url = self.url.clone().unwrap_or_else(|| format!("https://{address}"));
         let seams = seams();
         let now = seams.now().as_second();
@@ -246,7 +279,11 @@ impl Replica {
         controllers.synced().await;
         // Who connects meanwhile waits; a cluster that is not served yet would seem not to be there.
         let begin = tokio::time::Instant::now();
-        while !controllers.planes_are_done() && begin.elapsed() < FIRST_TURN_LIMIT {
+        while !controllers.planes_are_done() {
+            if begin.elapsed() >= FIRST_TURN_LIMIT {
+                warn!("clusters of before are still being brought up; until they are, their clients are told 404");
+                break;
+            }
             tokio::time::sleep(FIRST_TURN_LOOK).await;
         }
         let certificates = Arc::new(ServingCertificates::new(&serving)?);
@@ -254,9 +291,10 @@ impl Replica {
         Ok(())
     }
 
-    /// Takes folder and address, which a process before may still hold for a moment.
+    /// Takes folder and address, which a process before may still hold for a moment. Where a stranger holds them this is
+    /// an error in the end: whoever holds the Lease and cannot act keeps others from it.
     async fn claim(&self) -> Result<Claimed, Failure> {
-        let mut told = false;
+        let (mut told, begin, limit) = (false, tokio::time::Instant::now(), self.lease_duration * 2);
         loop {
             let folder = DataFolder::inspect(&self.folder)?;
             folder.check_platform(Some(&self.platform))?;
@@ -266,7 +304,9 @@ impl Replica {
                     folder.set_address(listener.local_addr().context("cannot tell the address")?)?;
                     return Ok(Claimed { folder, listener, store });
                 }
-                Err(failure) if matches!(failure.code, Code::FolderInUse | Code::AddressInUse) => {
+                Err(failure)
+                    if matches!(failure.code, Code::FolderInUse | Code::AddressInUse) && begin.elapsed() < limit =>
+                {
                     if !std::mem::replace(&mut told, true) {
                         warn!(error = %format!("{:#}", failure.error), "waiting for another process to let go");
                     }
@@ -276,6 +316,24 @@ impl Replica {
             }
         }
     }
+}
+
+/// Nobody reaches an address that means all of a machine's.
+fn check_reachable(flag: &str, address: SocketAddr, instead: &str) -> Result<(), Failure> {
+    if !address.ip().is_unspecified() {
+        return Ok(());
+    }
+    let why =
+        format!("{flag}: {address} means all addresses of this machine, which nobody is told as one; name {instead}");
+    Err(Failure::new(Code::Usage, why))
+}
+
+fn install_takes_too_long() -> String {
+    format!(
+        "the API server did not have our kinds reviewed within {} s: it must reach the webhooks (--webhook-listen, \
+         --webhook-url, --webhook-service); what it said is in the log",
+        INSTALL_LIMIT.as_secs()
+    )
 }
 
 /// What a term needs to itself.
@@ -289,4 +347,22 @@ struct Claimed {
 struct Served {
     planes: Planes,
     store: Embedded,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_an_address_that_means_all() {
+        let check = |address: &str, expect: Result<(), Code>| {
+            let address = address.parse().expect("an address");
+            let seen = check_reachable("--listen", address, "--url").map_err(|failure| failure.code);
+            assert_eq!(seen, expect, "{address}");
+        };
+        check("127.0.0.1:9443", Ok(()));
+        check("[::1]:0", Ok(()));
+        check("0.0.0.0:9443", Err(Code::Usage));
+        check("[::]:0", Err(Code::Usage));
+    }
 }

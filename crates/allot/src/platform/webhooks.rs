@@ -1,58 +1,89 @@
-//! The webhooks' listener: reviews over HTTPS, and whether the process lives.
+//! The webhooks' listener: its certificate, and whether it is served. What comes there is answered by [`reviews`].
 //!
 //! Whoever reaches it may ask for reviews. They say what the scheduler would decide, and change nothing.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+mod reviews;
+
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use allotment_apiserver::listener;
 use allotment_apiserver::tls::{ServingCertificates, server_config};
 use allotment_controllers::frame::Tasks;
 use allotment_landscape::Beside;
-use allotment_landscape::webhook::{MUTATE_PATH, Stage, VALIDATE_PATH, Webhook};
+use allotment_landscape::webhook::is_due;
 use allotment_pki::{CertificatePair, RandomKeys, SubjectName};
 use anyhow::Context as _;
-use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
+use self::reviews::{Reviews, limits};
 use super::seams;
+use crate::exit::{Code, Failure};
 
-/// Connections at once. An API server keeps few and sends many requests over each.
-const CONNECTIONS: usize = 256;
-/// Requests at once on one connection.
-const STREAMS: u32 = 100;
-/// The largest review: an object and its former state, each as large as the API server takes them, and their frame.
-const BODY_LIMIT: usize = 8 * 1024 * 1024;
-/// How long a handshake, a request's head or its body may take; the API server gives up after this time.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How often is looked for the authority before there is one, and after.
 const FIRST_LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_secs(15);
-/// How long to wait when the process has no file descriptors left.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Serves reviews in `tasks`, from the moment at which there is an authority to issue a certificate; `served` is
-/// cancelled then.
-pub(super) async fn run(
-    tasks: Tasks,
-    beside: Arc<Beside>,
+/// The webhooks of a replica.
+#[derive(Debug)]
+pub(super) struct Webhooks {
+    served: CancellationToken,
+    /// Cancelled once they are not, or not any more; `why` is set before, unless whoever serves them panicked.
+    failed: CancellationToken,
+    why: Arc<OnceLock<String>>,
+}
+
+impl Webhooks {
+    /// Serves reviews in `tasks`, from the moment at which there is an authority to issue a certificate. Those that are
+    /// being judged when the tasks are stopped are answered. `leaving` says that the process is about to end.
+    pub(super) fn start(
+        tasks: &Tasks,
+        beside: Arc<Beside>,
+        listener: TcpListener,
+        names: Vec<SubjectName>,
+        leaving: CancellationToken,
+    ) -> Self {
+        let (served, failed, why) =
+            (CancellationToken::new(), CancellationToken::new(), Arc::<OnceLock<String>>::default());
+        let (within, tell, told, ended) = (tasks.clone(), served.clone(), why.clone(), failed.clone().drop_guard());
+        tasks.spawn(async move {
+            let Err(error) = run(&within, &beside, listener, names, leaving, &tell).await;
+            told.get_or_init(|| format!("webhooks cannot be served: {error:#}"));
+            drop(ended);
+        });
+        Webhooks { served, failed, why }
+    }
+
+    /// Waits until they are served.
+    pub(super) async fn served(&self) -> Result<(), Failure> {
+        tokio::select! {
+            biased;
+            () = self.served.cancelled() => Ok(()),
+            failure = self.failed() => Err(failure),
+        }
+    }
+
+    /// Waits until they are served no longer, and says why.
+    pub(super) async fn failed(&self) -> Failure {
+        self.failed.cancelled().await;
+        Failure::new(Code::Failed, self.why.get().cloned().unwrap_or("webhooks are served no longer".to_owned()))
+    }
+}
+
+/// Serves reviews; ends where they cannot be served.
+async fn run(
+    tasks: &Tasks,
+    beside: &Arc<Beside>,
     listener: TcpListener,
     names: Vec<SubjectName>,
-    served: CancellationToken,
-) {
+    leaving: CancellationToken,
+    served: &CancellationToken,
+) -> anyhow::Result<std::convert::Infallible> {
     let mut own = Own { names, issuer: String::new(), pair: None };
     let certificates = loop {
-        match own.renewed(&beside).await {
+        match own.renewed(beside).await {
             Ok(Some(pair)) => match ServingCertificates::new(&pair) {
                 Ok(certificates) => break Arc::new(certificates),
                 Err(error) => warn!(error = %anyhow::Error::from(error), "the webhooks' certificate cannot be used"),
@@ -64,18 +95,24 @@ pub(super) async fn run(
         }
         tokio::time::sleep(FIRST_LOOK_EVERY).await;
     };
-    let config = match server_config(certificates.clone()) {
-        Ok(config) => config,
-        Err(error) => {
-            warn!(error = %anyhow::Error::from(error), "webhooks cannot be served");
-            return;
-        }
-    };
-    tasks.spawn(accept(tasks.clone(), listener, TlsAcceptor::from(config), beside.webhook()));
+    let config = server_config(certificates.clone())?;
+    let (reviews, stop) = (Reviews::new(beside.webhook(), leaving), tasks.stopping());
+    let (ended, mut end) = tokio::sync::oneshot::channel();
+    tasks.spawn_draining(async move {
+        // Nobody waits for it any more where the tasks are being stopped.
+        let _ = ended.send(listener::serve(listener, Some(config), reviews, limits(), stop).await);
+    });
     served.cancel();
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        match own.renewed(&beside).await {
+        tokio::select! {
+            biased;
+            ended = &mut end => {
+                ended.context("the listener is gone")?.context("the listener cannot be used")?;
+                anyhow::bail!("the listener has ended");
+            }
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        match own.renewed(beside).await {
             Ok(Some(pair)) => {
                 if let Err(error) = certificates.set_platform(&pair) {
                     warn!(error = %anyhow::Error::from(error), "the webhooks' new certificate cannot be used");
@@ -100,10 +137,7 @@ impl Own {
     async fn renewed(&mut self, beside: &Beside) -> anyhow::Result<Option<CertificatePair>> {
         let Some(authority) = beside.authority().await? else { return Ok(None) };
         let now = seams().now().as_second();
-        let due = self.pair.as_ref().is_none_or(|pair| {
-            let certificate = pair.certificate();
-            now >= certificate.not_before() + (certificate.not_after() - certificate.not_before()) / 3 * 2
-        });
+        let due = self.pair.as_ref().is_none_or(|pair| is_due(pair.certificate(), now));
         if !due && self.issuer == authority.fingerprint() {
             return Ok(None);
         }
@@ -112,64 +146,4 @@ impl Own {
         self.pair = Some(pair.clone());
         Ok(Some(pair))
     }
-}
-
-async fn accept(tasks: Tasks, listener: TcpListener, acceptor: TlsAcceptor, webhook: Webhook) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => tasks.spawn(connection(stream, acceptor.clone(), webhook.clone(), place)),
-            Err(error) => {
-                warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-            }
-        }
-    }
-}
-
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, webhook: Webhook, _place: OwnedSemaphorePermit) {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(%error, "a TLS handshake failed"),
-        Err(_) => return debug!("a TLS handshake took too long"),
-    };
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS).keep_alive_interval(PATIENCE);
-    let service = service_fn(move |request| answer(webhook.clone(), request));
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-        debug!(%error, "a connection ended with an error");
-    }
-}
-
-type Reply = Response<Full<Bytes>>;
-
-async fn answer(webhook: Webhook, request: Request<Incoming>) -> Result<Reply, Infallible> {
-    let stage = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/livez" | "/readyz" | "/healthz") => return Ok(reply(StatusCode::OK, "text/plain", "ok")),
-        (&Method::POST, MUTATE_PATH) => Stage::Mutate,
-        (&Method::POST, VALIDATE_PATH) => Stage::Validate,
-        _ => return Ok(reply(StatusCode::NOT_FOUND, "text/plain", "404 page not found\n")),
-    };
-    let body = Limited::new(request.into_body(), BODY_LIMIT).collect();
-    let body = match tokio::time::timeout(PATIENCE, body).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) => {
-            return Ok(reply(StatusCode::BAD_REQUEST, "text/plain", format!("cannot read it: {error}\n")));
-        }
-        Err(_) => return Ok(reply(StatusCode::REQUEST_TIMEOUT, "text/plain", "it took too long\n")),
-    };
-    Ok(match webhook.answer(stage, &body).await {
-        Ok(answer) => reply(StatusCode::OK, "application/json", answer),
-        Err(error) => reply(StatusCode::BAD_REQUEST, "text/plain", format!("{error}\n")),
-    })
-}
-
-fn reply(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Reply {
-    let mut reply = Response::new(Full::new(body.into()));
-    *reply.status_mut() = status;
-    reply.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(media));
-    reply
 }

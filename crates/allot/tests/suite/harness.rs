@@ -24,9 +24,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-/// How long anything may take before a test gives up: longer than the minute after which a prefix is looked for again
-/// that could not be looked for at once.
-pub(crate) const LIMIT: Duration = Duration::from_secs(100);
+/// How long anything may take before a test gives up.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How long the Lease of a replica holds: short, since a test that kills one waits for its end.
 pub(crate) const LEASE: &str = "3s";
 /// What a replica says once it acts, and while it does not.

@@ -32,11 +32,12 @@ use tokio_util::task::TaskTracker;
 use allotment_store::Tenant;
 
 use crate::auth::PeerCertificates;
+use crate::body::ResponseBody;
 use crate::service::{ApiService, ConnectionTenant};
 use crate::tls::Peer;
 
 pub use limits::Limits;
-pub(crate) use visit::Visit;
+pub use visit::Visit;
 
 use patience::Patience;
 use places::{Places, Seat};
@@ -62,14 +63,28 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait when the process has no file descriptors left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Serves the API on a listener until `stop` is cancelled, then lets running requests end.
+/// What answers the requests of a listener. Each carries its connection's [`Visit`] in its extensions, as an `Arc`;
+/// whoever is not noted as known there has less time and gives its place to others.
+pub trait Answer: Clone + Send + Sync + 'static {
+    /// Answers one request.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<ResponseBody>> + Send;
+}
+
+impl Answer for ApiService {
+    async fn answer(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let Ok(response) = ApiService::answer(self, request).await;
+        response
+    }
+}
+
+/// Serves the API, or what else answers, on a listener until `stop` is cancelled, then lets running requests end.
 ///
 /// # Errors
 /// None but those of the listener itself; what is wrong with one connection ends that connection.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
-    service: ApiService,
+    service: impl Answer,
     limits: Limits,
     stop: CancellationToken,
 ) -> io::Result<()> {
@@ -125,15 +140,15 @@ where
 
 /// What all connections share.
 #[derive(Clone)]
-struct Host {
+struct Host<A> {
     acceptor: Option<TlsAcceptor>,
-    service: ApiService,
+    service: A,
     limits: Limits,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl Host {
+impl<A: Answer> Host<A> {
     async fn receive(&self, stream: TcpStream, from: SocketAddr, seat: Seat) {
         // Small replies must not wait for more to come.
         let _ = stream.set_nodelay(true);
@@ -250,8 +265,8 @@ async fn overdue(visit: &Visit) -> Farewell {
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
-struct Handler {
-    service: ApiService,
+struct Handler<A> {
+    service: A,
     tenant: Option<ConnectionTenant>,
     certificates: Option<PeerCertificates>,
     visit: Arc<Visit>,
@@ -259,7 +274,7 @@ struct Handler {
     streams: Arc<Semaphore>,
 }
 
-impl Handler {
+impl<A: Answer> Handler<A> {
     async fn answer(self, mut request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
         let running = self.visit.begin();
         let extensions = request.extensions_mut();
@@ -273,7 +288,7 @@ impl Handler {
         if let Some(tenant) = self.tenant {
             extensions.insert(tenant);
         }
-        let response = self.service.answer(request).await?;
+        let response = self.service.answer(request).await;
         Ok(response.map(|body| Reply::new(body, running)))
     }
 }

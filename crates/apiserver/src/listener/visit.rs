@@ -24,7 +24,7 @@ use crate::body::ResponseBody;
 const READ: u64 = 0;
 
 /// One connection, as long as it is open or something that it asked for runs.
-pub(crate) struct Visit {
+pub struct Visit {
     opened: Instant,
     first_request: Duration,
     idle: Duration,
@@ -93,8 +93,8 @@ impl Visit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a tenant knows who asks.
-    pub(crate) fn known(&self) {
+    /// Notes that somebody asks whom a tenant knows, or who otherwise asks for what is there to be asked for.
+    pub fn known(&self) {
         self.lock().known = true;
     }
 

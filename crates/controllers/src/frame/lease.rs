@@ -11,11 +11,18 @@
 //!   who looks, and how long a term holds by the holder, from before the renewal was sent. A holder
 //!   stops two thirds into the time after which others may take over.
 //! - Writes by [`Term::guard`]'s client are refused from that moment on, before anybody has noticed: also in a
-//!   process that was stopped for a while and goes on where it was.
+//!   process that was stopped for a while and goes on where it was, and on a machine that was suspended, whose
+//!   steady clock stood still: the wall clock is asked as well, and whichever says that the term is over is believed.
+//! - No request waits for longer than [`Pace::patience`], so that one dead connection costs neither a holder its
+//!   term nor everybody else the succession.
 //!
 //! # Caveats
-//! A write that was sent before may arrive after the next term began. Every write of the controllers says which
-//! state it was decided on, so it changes nothing that has changed since.
+//! - A write that was sent before may arrive after the next term began. Most writes of the controllers say which state they
+//!   were decided on and change nothing that has changed since. The others are: creates, which somebody else's
+//!   object of the same name refuses; deletions, which name the UID they mean; applies of definitions, which
+//!   are brought up to date when a term begins, and of webhook configurations, which are looked at every minute; and what is written inside logical clusters, which goes to
+//!   a store that one process has open.
+//! - A wall clock that is set back while the machine is suspended hides the suspension.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +33,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Seams, chain, is_conflict};
@@ -42,9 +50,11 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A pace by which a process that died is replaced after `duration` and a few seconds; whole seconds.
+    /// A pace by which a process that died is replaced after `duration` and a few seconds. A Lease knows
+    /// whole seconds; fractions are rounded up.
     pub fn new(duration: Duration) -> Self {
-        Pace { duration }
+        let fraction = u64::from(duration.subsec_nanos() > 0);
+        Pace { duration: Duration::from_secs(duration.as_secs().saturating_add(fraction)) }
     }
 
     /// How long a holder acts after its last renewal: 10 of 15 seconds.
@@ -57,10 +67,29 @@ impl Pace {
         self.duration * 2 / 15
     }
 
+    /// How long one request may take: a holder has time for another one by a new connection.
+    fn patience(self) -> Duration {
+        self.acting() / 3
+    }
+
+    /// Does one request within its time.
+    async fn within<T>(self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+        let limit = self.patience();
+        match timeout(limit, request).await {
+            Ok(answer) => answer,
+            Err(_) => Err(kube::Error::Service(Box::new(Unanswered(limit)))),
+        }
+    }
+
     fn seconds(self) -> i32 {
         i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX)
     }
 }
+
+/// A request that the API server did not answer in time.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the API server did not answer within {0:?}")]
+struct Unanswered(Duration);
 
 /// Who would act.
 #[derive(Clone)]
@@ -86,10 +115,10 @@ struct Sight {
 }
 
 impl Sight {
-    /// Whether the Lease may be taken by somebody who is not its holder.
-    fn is_free(&self, now: Instant) -> bool {
+    /// Whether `identity` may take the Lease. Whoever took it and was not told has no need to wait for its end.
+    fn is_free(&self, identity: &str, now: Instant) -> bool {
         let Some(spec) = &self.spec else { return true };
-        let held = spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
+        let held = spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty() && holder != identity);
         let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
         !held || now.duration_since(self.since) >= Duration::from_secs(seconds)
     }
@@ -101,38 +130,45 @@ impl Candidate {
         Candidate { leases: Api::namespaced(client, namespace), name: name.to_owned(), identity, seams, pace }
     }
 
-    /// Waits until the Lease is ours. Errors are logged and tried again.
-    pub async fn acquire(&self) -> Term {
+    /// Waits until the Lease is ours, or gives up once `stop` is cancelled. Errors are logged and tried again.
+    ///
+    /// Must not be dropped while it runs: a Lease that was taken meanwhile would be held by nobody.
+    pub async fn acquire(&self, stop: &CancellationToken) -> Option<Term> {
         let mut seen: Option<Sight> = None;
         loop {
-            let began = Instant::now();
             match self.try_acquire(&mut seen).await {
-                Ok(Some(lease)) => return self.term(lease, began),
+                Ok(Some(term)) => return Some(term),
                 Ok(None) => {}
                 Err(error) if is_conflict(&error) => debug!(lease = %self.name, "somebody else was faster"),
                 Err(error) => warn!(lease = %self.name, error = %chain(&error), "cannot take the Lease, trying again"),
             }
-            sleep(self.pace.look_every()).await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = sleep(self.pace.look_every()) => {}
+            }
         }
     }
 
-    async fn try_acquire(&self, seen: &mut Option<Sight>) -> Result<Option<Lease>, kube::Error> {
-        let there = self.leases.get_opt(&self.name).await?;
-        let now = Instant::now();
+    async fn try_acquire(&self, seen: &mut Option<Sight>) -> Result<Option<Term>, kube::Error> {
+        let there = self.pace.within(self.leases.get_opt(&self.name)).await?;
+        let began = Moment::now(&self.seams);
         let spec = there.as_ref().and_then(|lease| lease.spec.clone());
         let sight = match seen.take() {
             Some(sight) if sight.spec == spec => sight,
-            _ => Sight { spec, since: now },
+            _ => Sight { spec, since: began.steady },
         };
         let sight = seen.insert(sight);
-        if !sight.is_free(now) {
+        if !sight.is_free(&self.identity, began.steady) {
             return Ok(None);
         }
-        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        match there {
-            None => self.leases.create(&params, &self.taken(None)).await.map(Some),
-            Some(lease) => self.leases.replace(&self.name, &params, &self.taken(Some(lease))).await.map(Some),
-        }
+        let params = params();
+        let lease = match there {
+            None => self.pace.within(self.leases.create(&params, &self.taken(None))).await?,
+            Some(lease) => self.pace.within(self.leases.replace(&self.name, &params, &self.taken(Some(lease)))).await?,
+        };
+        let validity = Validity(Arc::new(Mutex::new(began.after(self.pace.acting()))));
+        Ok(Some(Term { candidate: self.clone(), lease, validity }))
     }
 
     /// The Lease as ours: a new one, or the one that is there, in the state that was seen.
@@ -152,23 +188,47 @@ impl Candidate {
         spec.lease_transitions = Some(if new { 0 } else { transitions.saturating_add(1) });
         lease
     }
+}
 
-    fn term(&self, lease: Lease, began: Instant) -> Term {
-        let validity = Validity(Arc::new(Mutex::new(began + self.pace.acting())));
-        Term { candidate: self.clone(), lease, validity }
+fn params() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}
+
+/// A moment by both clocks: the steady one, which stands still while a machine is suspended, and the one on the wall, which
+/// somebody may set.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    steady: Instant,
+    wall: jiff::Timestamp,
+}
+
+impl Moment {
+    fn now(seams: &Seams) -> Self {
+        Moment { steady: Instant::now(), wall: seams.now() }
+    }
+
+    fn after(self, time: Duration) -> Self {
+        let wall = jiff::SignedDuration::try_from(time).ok().and_then(|time| self.wall.checked_add(time).ok());
+        Moment { steady: self.steady + time, wall: wall.unwrap_or(jiff::Timestamp::MAX) }
+    }
+
+    /// Whether one of the clocks says so.
+    fn is_over(self, seams: &Seams) -> bool {
+        let now = Moment::now(seams);
+        now.steady >= self.steady || now.wall >= self.wall
     }
 }
 
 /// Until when a term holds.
 #[derive(Clone, Debug)]
-struct Validity(Arc<Mutex<Instant>>);
+struct Validity(Arc<Mutex<Moment>>);
 
 impl Validity {
-    fn until(&self) -> Instant {
+    fn until(&self) -> Moment {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, until: Instant) {
+    fn set(&self, until: Moment) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 }
@@ -189,15 +249,16 @@ pub struct TermEnded;
 impl Term {
     /// Renews the Lease for as long as that is possible; returns why the term is over.
     pub async fn keep(&mut self) -> String {
-        let pace = self.candidate.pace;
+        let (pace, seams) = (self.candidate.pace, self.candidate.seams.clone());
         loop {
-            sleep(pace.look_every().min(self.validity.until().duration_since(Instant::now()))).await;
-            let (until, began) = (self.validity.until(), Instant::now());
-            if began >= until {
+            let left = self.validity.until().steady.saturating_duration_since(Instant::now());
+            sleep(pace.look_every().min(left)).await;
+            let (until, began) = (self.validity.until(), Moment::now(&seams));
+            if until.is_over(&seams) {
                 return format!("it could not be renewed for {:?}", pace.acting());
             }
-            match timeout_at(until, self.renew()).await {
-                Ok(Ok(None)) => self.validity.set(began + pace.acting()),
+            match timeout_at(until.steady, self.renew()).await {
+                Ok(Ok(None)) => self.validity.set(began.after(pace.acting())),
                 Ok(Ok(Some(holder))) => {
                     self.validity.set(began);
                     return format!("{holder} holds it");
@@ -212,19 +273,18 @@ impl Term {
 
     /// Renews once; gives whoever holds the Lease instead.
     async fn renew(&mut self) -> Result<Option<String>, kube::Error> {
-        let Candidate { leases, name, identity, seams, .. } = &self.candidate;
+        let Candidate { leases, name, identity, seams, pace } = &self.candidate;
         if let Some(spec) = &mut self.lease.spec {
             spec.renew_time = Some(MicroTime(seams.now()));
         }
-        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        match leases.replace(name, &params, &self.lease).await {
+        match pace.within(leases.replace(name, &params(), &self.lease)).await {
             Ok(lease) => {
                 self.lease = lease;
                 Ok(None)
             }
             // Somebody changed it, or an own renewal came through although its reply was lost, or it is gone.
             Err(error) if is_conflict(&error) || super::is_gone(&error) => {
-                let there = leases.get_opt(name).await?;
+                let there = pace.within(leases.get_opt(name)).await?;
                 let holder = there.as_ref().and_then(|lease| lease.spec.as_ref()?.holder_identity.clone());
                 match (there, holder) {
                     (Some(lease), Some(holder)) if holder == *identity => {
@@ -241,10 +301,11 @@ impl Term {
     /// A client that writes as long as the term holds. Reads go on.
     pub fn guard(&self, client: Client) -> Client {
         let (namespace, validity) = (client.default_namespace().to_owned(), self.validity.clone());
+        let seams = self.candidate.seams.clone();
         let service = tower::service_fn(move |request: http::Request<Body>| {
-            let (client, validity) = (client.clone(), validity.clone());
+            let (client, validity, seams) = (client.clone(), validity.clone(), seams.clone());
             async move {
-                if *request.method() != http::Method::GET && Instant::now() >= validity.until() {
+                if *request.method() != http::Method::GET && validity.until().is_over(&seams) {
                     return Err(kube::Error::Service(Box::new(TermEnded)));
                 }
                 client.send(request).await
@@ -255,9 +316,9 @@ impl Term {
 
     /// Gives the Lease back, so that nobody has to wait for its end. Writes end here.
     pub async fn release(self) {
-        let Candidate { leases, name, seams, .. } = &self.candidate;
+        let Candidate { leases, name, seams, pace, .. } = &self.candidate;
         let until = self.validity.until();
-        self.validity.set(Instant::now());
+        self.validity.set(Moment::now(seams));
         let mut lease = self.lease;
         let now = MicroTime(seams.now());
         if let Some(spec) = &mut lease.spec {
@@ -266,9 +327,8 @@ impl Term {
             spec.renew_time = Some(now.clone());
             spec.acquire_time = Some(now);
         }
-        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         // Whoever cannot be told waits until the Lease ends.
-        match timeout_at(until, leases.replace(name, &params, &lease)).await {
+        match timeout_at(until.steady, pace.within(leases.replace(name, &params(), &lease))).await {
             Ok(Err(error)) if !is_conflict(&error) => {
                 warn!(lease = %name, error = %chain(&error), "cannot give the Lease back");
             }
@@ -278,37 +338,4 @@ impl Term {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sight(holder: Option<&str>, seconds: i32, since: Instant) -> Sight {
-        let spec = LeaseSpec {
-            holder_identity: holder.map(str::to_owned),
-            lease_duration_seconds: Some(seconds),
-            ..LeaseSpec::default()
-        };
-        Sight { spec: Some(spec), since }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_lease_is_free_once_it_is_released_or_has_not_changed_for_its_time() {
-        let since = Instant::now();
-        let check = |sight: Sight, after: u64, expect: bool| {
-            assert_eq!(sight.is_free(since + Duration::from_secs(after)), expect, "after {after} s");
-        };
-        check(sight(Some("a"), 15, since), 0, false);
-        check(sight(Some("a"), 15, since), 14, false);
-        check(sight(Some("a"), 15, since), 15, true);
-        check(sight(Some(""), 15, since), 0, true);
-        check(sight(None, 15, since), 0, true);
-        check(Sight { spec: None, since }, 0, true);
-    }
-
-    #[test]
-    fn a_holder_stops_before_others_may_begin() {
-        for seconds in [3, 15, 60] {
-            let pace = Pace::new(Duration::from_secs(seconds));
-            assert!(pace.acting() + pace.look_every() < pace.duration, "{pace:?}");
-        }
-    }
-}
+mod tests;

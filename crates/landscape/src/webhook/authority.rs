@@ -70,8 +70,8 @@ impl Authority {
     }
 }
 
-/// Whether a certificate has lived two thirds of its time.
-pub(crate) fn is_due(certificate: &Certificate, now: i64) -> bool {
+/// Whether a certificate has lived two thirds of its time at `now`, in seconds since 1970: it is time for the next one.
+pub fn is_due(certificate: &Certificate, now: i64) -> bool {
     let whole = certificate.not_after() - certificate.not_before();
     now >= certificate.not_before() + whole / 3 * 2
 }
@@ -125,6 +125,12 @@ impl Authorities {
     /// The next step of the renewal, if it is time for one.
     fn renew(&self, kept: Kept, now: i64) -> Result<(Kept, bool), PkiError> {
         let Kept { current, next, previous } = kept;
+        let ended = |authority: &CertificateAuthority| now >= authority.certificate().not_after();
+        if ended(&current) {
+            // Nobody believes it any more, so there is nothing to overlap with.
+            let next = next.filter(|next| !ended(next)).map_or_else(|| self.new_authority(now), Ok)?;
+            return Ok((Kept { current: next, next: None, previous: None }, true));
+        }
         match next {
             Some(next) if now >= next.certificate().not_before() + BACKDATE_SECS + OVERLAP_SECS => {
                 let previous = Some(current.certificate().clone());
@@ -231,6 +237,25 @@ mod tests {
         });
         let seams = Seams { clock: Arc::new(At(0)), entropy: Arc::new(Zeros) };
         Authorities::new(Client::new(unused, "default"), Arc::new(RandomKeys), seams, "test")
+    }
+
+    #[tokio::test]
+    async fn an_authority_that_has_ended_is_replaced_at_once() {
+        let authorities = authorities();
+        let begin = 1_800_000_000;
+        let first = authorities.new_authority(begin).expect("made");
+        let late = begin + LIFETIME_SECS + 1;
+        let check = |next: Option<CertificateAuthority>, kept_next: bool| {
+            let kept = Kept { current: first.clone(), next: next.clone(), previous: None };
+            let (kept, changed) = authorities.renew(kept, late).expect("a step");
+            let current = kept.current.certificate();
+            assert!(changed && current != first.certificate() && late < current.not_after());
+            assert_eq!(next.is_some_and(|next| next.certificate() == current), kept_next);
+            assert_eq!(kept.bundle(late), current.to_pem(), "nothing else is believed");
+        };
+        check(None, false);
+        check(Some(authorities.new_authority(late - 60).expect("made")), true);
+        check(Some(authorities.new_authority(begin - 3600).expect("made")), false);
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ mod authority;
 mod configuration;
 mod review;
 
-pub use authority::{Authority, WEBHOOK_AUTHORITY};
+pub use authority::{Authority, WEBHOOK_AUTHORITY, is_due};
 pub use configuration::{MUTATE_PATH, VALIDATE_PATH, WebhookAddress};
 pub use review::{Stage, Webhook};
 
