@@ -33,6 +33,7 @@ use crate::listener::Visit;
 use crate::negotiation::{self, Accept, Asked, Media};
 use crate::nonresource;
 use crate::query::Query;
+use crate::registry::Warnings;
 use crate::request::RequestInfo;
 use crate::server::{ApiServer, Context, Share, TenantState};
 use crate::status::ApiError;
@@ -45,8 +46,6 @@ const DRAIN_LIMIT: usize = 128 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Replies that are longer are compressed for clients that accept it, as in Kubernetes.
 pub(crate) const GZIP_THRESHOLD: usize = 128 * 1024;
-/// The most bytes of all warnings of a reply together: header sections are bounded everywhere.
-const WARNINGS_LIMIT: usize = 4 * 1024;
 /// The prefix of the paths of a tenant.
 const TENANT_PREFIX: &str = "/clusters/";
 
@@ -294,6 +293,7 @@ where
     let body = read_body(body, patience).await?;
     let content_type = text(&parts.headers, &header::CONTENT_TYPE);
     let call = Call { cx, row: &row, query, accept, content_type, body };
+    endpoints::await_account(cx, &row).await?;
     let _share = share(cx).await?;
     let Rendered { code, content_type, body } = endpoints::answer(&call).await?;
     Ok(response(code, content_type, body))
@@ -400,8 +400,8 @@ pub(crate) fn plain_not_found() -> Response<ResponseBody> {
 }
 
 /// `Warning: 299 - "…"` (RFC 7234, section 5.5), as many as fit.
-fn add_warnings(headers: &mut HeaderMap, warnings: Vec<String>) {
-    let mut left = WARNINGS_LIMIT;
+fn add_warnings(headers: &mut HeaderMap, warnings: Warnings) {
+    let mut left = crate::registry::MAX_WARNING_BYTES;
     for warning in warnings {
         let mut quoted = String::from("299 - \"");
         for character in warning.chars().filter(|character| !character.is_control()) {

@@ -2,6 +2,7 @@
 //! hold. Single rules are tested where they are written.
 
 mod disk;
+mod evictions;
 mod hostile;
 mod kinds;
 mod openapi;

@@ -23,6 +23,7 @@ pub(crate) use self::core::service::addresses::{Claim, Refusal, Stock, allocate,
 pub(crate) use policy::system_priority;
 pub(crate) use print::cells::since;
 pub use rows::kinds;
+pub(crate) use rules::Errors;
 pub(crate) use rules::checks::domain_prefixed;
 pub(crate) use types::describe::{describe, descriptions};
 pub(crate) use types::shape::decode_whole;

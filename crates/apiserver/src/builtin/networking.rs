@@ -16,7 +16,7 @@ use crate::builtin::rules::checks::{
 };
 use crate::builtin::rules::look::{int, is_given, items, list, object, object_at, text, texts};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
-use crate::registry::Operation;
+use crate::registry::{Operation, Warnings};
 
 /// The longest controller of a class, in bytes.
 const CONTROLLER_LENGTH: usize = 250;
@@ -36,7 +36,7 @@ pub(crate) const INGRESS: Rules = Rules {
     warn: |operation, ingress| match operation {
         Operation::Create => class_warnings(ingress),
         Operation::Update { subresource: "status", .. } => status_warnings(ingress),
-        Operation::Update { .. } => Vec::new(),
+        Operation::Update { .. } => Warnings::default(),
     },
     cells: Some(ingress_cells),
     ..Rules::of("networking/v1.Ingress")
@@ -116,15 +116,15 @@ fn same_class(ingress: &Map, errors: &mut Errors) {
     }
 }
 
-fn class_warnings(ingress: &Map) -> Vec<String> {
+fn class_warnings(ingress: &Map) -> Warnings {
     let annotated = object_at(ingress, &["metadata", "annotations"]).is_some_and(|have| have.contains_key(CLASS));
     let classless = object(ingress, "spec").is_none_or(|spec| !is_given(spec, "ingressClassName"));
     let text = || format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead");
     (annotated && classless).then(text).into_iter().collect()
 }
 
-fn policy_warnings(policy: &Map) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn policy_warnings(policy: &Map) -> Warnings {
+    let mut warnings = Warnings::default();
     let Some(spec) = object(policy, "spec") else { return warnings };
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         for (rule_index, rule) in items(spec, direction) {

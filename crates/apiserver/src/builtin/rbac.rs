@@ -7,6 +7,7 @@ use allotment_machinery::{json, names, selector};
 use jiff::Timestamp;
 
 use crate::builtin::print::cells;
+use crate::builtin::rules::Errors;
 use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -41,18 +42,18 @@ impl Strategy for Role {
     }
 
     fn validate(&self, _operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         for (index, rule) in list(object, "rules").iter().enumerate() {
             check_rule(rule, self.namespaced, &Path::new("rules").index(index), &mut errors);
         }
         if let Some(Value::Object(rule)) = object.get("aggregationRule") {
             check_aggregation(rule, &mut errors);
         }
-        errors
+        errors.into_vec()
     }
 }
 
-fn check_rule(rule: &Value, namespaced: bool, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_rule(rule: &Value, namespaced: bool, path: &Path, errors: &mut Errors) {
     let has = |field: &str| rule.get(field).and_then(Value::as_array).is_some_and(|items| !items.is_empty());
     if !has("verbs") {
         errors.push(FieldError::required(&path.child("verbs"), "verbs must contain at least one value"));
@@ -76,7 +77,7 @@ fn check_rule(rule: &Value, namespaced: bool, path: &Path, errors: &mut Vec<Fiel
     }
 }
 
-fn check_aggregation(rule: &Map, errors: &mut Vec<FieldError>) {
+fn check_aggregation(rule: &Map, errors: &mut Errors) {
     let path = Path::new("aggregationRule").child("clusterRoleSelectors");
     let selectors = list(rule, "clusterRoleSelectors");
     if selectors.is_empty() {
@@ -128,7 +129,7 @@ impl Strategy for Binding {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         let path = Path::new("roleRef");
         let role = |field: &str| cells::text(object, &["roleRef", field]);
         if role("apiGroup") != GROUP {
@@ -154,7 +155,7 @@ impl Strategy for Binding {
             let shown = json!({"APIGroup": (role("apiGroup")), "Kind": (role("kind")), "Name": (role("name"))});
             errors.push(FieldError::invalid(&path, &shown, "cannot change roleRef"));
         }
-        errors
+        errors.into_vec()
     }
 
     fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {
@@ -175,7 +176,7 @@ impl Strategy for Binding {
     }
 }
 
-fn check_subject(subject: &Map, namespaced: bool, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_subject(subject: &Map, namespaced: bool, path: &Path, errors: &mut Errors) {
     let text = |field: &str| cells::text(subject, &[field]);
     if text("name").is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));

@@ -1,12 +1,14 @@
 //! The hooks of `customresourcedefinitions.apiextensions.k8s.io`.
 
+use std::collections::BTreeSet;
+
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::object::metadata_mut;
 use allotment_machinery::schema::{normalise_numbers, unrecognized_formats};
 
 use super::{spec, validation};
-use crate::registry::{Operation, Strategy};
+use crate::registry::{Operation, Strategy, Warnings};
 
 /// The hooks of the kind of definitions.
 #[derive(Debug, Default)]
@@ -71,11 +73,11 @@ impl Strategy for DefinitionStrategy {
         }
     }
 
-    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Vec<String> {
+    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Warnings {
         let before = match operation {
-            Operation::Create => Vec::new(),
-            Operation::Update { subresource: "status", .. } => return Vec::new(),
-            Operation::Update { old, .. } => formats(old),
+            Operation::Create => BTreeSet::new(),
+            Operation::Update { subresource: "status", .. } => return Warnings::default(),
+            Operation::Update { old, .. } => formats(old).into_iter().collect(),
         };
         let new = formats(object).into_iter().filter(|name| !before.contains(name));
         new.map(|name| format!("unrecognized format \"{name}\"")).collect()

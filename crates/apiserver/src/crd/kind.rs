@@ -1,6 +1,7 @@
 //! From a definition to a row of the registry.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use allotment_machinery::field::{FieldError, Path};
@@ -15,7 +16,7 @@ use super::scaled;
 use super::schema::{CustomSchema, Source};
 use super::spec::{self, VersionSpec};
 use super::status::is_terminating;
-use crate::registry::{Column, Kind, Operation, Scale, Strategy, Subresources, Version};
+use crate::registry::{Column, Kind, Operation, Scale, Strategy, Subresources, Version, Warnings};
 
 /// The hooks of kinds that definitions make.
 #[derive(Debug)]
@@ -49,14 +50,14 @@ impl Strategy for CustomStrategy {
     }
 
     /// Finalizers without a domain are taken, but not recommended.
-    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Vec<String> {
+    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Warnings {
         let old = match operation {
             Operation::Create => None,
             Operation::Update { old, .. } => Some(spec::list(spec::map(old, "metadata"), "finalizers")),
         };
-        let added = spec::texts(spec::map(object, "metadata"), "finalizers").filter(|name| {
-            !name.contains('/') && !old.unwrap_or_default().iter().any(|have| have.as_str() == Some(name))
-        });
+        let old: BTreeSet<&str> = old.unwrap_or_default().iter().filter_map(Value::as_str).collect();
+        let added = spec::texts(spec::map(object, "metadata"), "finalizers")
+            .filter(|name| !name.contains('/') && !old.contains(name));
         added
             .map(|name| {
                 format!(

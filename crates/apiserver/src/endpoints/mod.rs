@@ -39,6 +39,7 @@ pub(crate) use delete::delete_entry;
 pub(crate) use list::ListPage;
 pub(crate) use options::Propagation;
 pub(crate) use ownership::manager_name;
+pub(crate) use pods::await_account;
 pub(crate) use route::negotiate;
 pub(crate) use store::api_error;
 

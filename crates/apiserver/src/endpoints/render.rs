@@ -18,8 +18,10 @@ use crate::negotiation::{self, Accept, Form, Media};
 use crate::registry::Row;
 use crate::status::ApiError;
 
-/// How many items of a list are made anew between two chances for other requests to run.
+/// How many items of a list, and how many stored bytes of them, are made anew between two chances for other requests
+/// to run.
 const CHUNK: usize = 100;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A rendered reply.
 pub(crate) struct Rendered {
@@ -145,13 +147,13 @@ async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
             // As they are stored, they cost nothing.
             let bodies: Vec<Bytes> = match store::needs_work(row) {
-                true => each(bodies).await?,
+                true => each(page, bodies).await?,
                 false => bodies.collect::<Result<_, _>>()?,
             };
             Ok(ResponseBody::pieces(list_pieces(row, &metadata, bodies)))
         }
         Form::Whole => {
-            let items = each(bodies.map(|body| item(row, &body?))).await;
+            let items = each(page, bodies.map(|body| item(row, &body?))).await;
             let (kind, version) = (row.kind.list_kind.as_str(), row.api_version());
             Ok(encoded(&json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": (items?)}), accept))
         }
@@ -165,7 +167,7 @@ async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError
                 list.as_object_mut().map(|list| list.insert("items", Value::Null));
                 return Ok(encoded(&list, accept));
             }
-            made_anew(list, "items", items, accept).await
+            made_anew(page, list, "items", items, accept).await
         }
         Form::Table => {
             let shape = Shape::of(call)?;
@@ -177,7 +179,7 @@ async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError
                 }
                 return Ok(encoded(&table, accept));
             }
-            made_anew(table, "rows", rows, accept).await
+            made_anew(page, table, "rows", rows, accept).await
         }
     }
 }
@@ -185,17 +187,18 @@ async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError
 /// `list` with `items` as its `member`. As compact JSON each is written as soon as it is made, so that neither all
 /// values have to be there at once nor all texts be written at one go.
 async fn made_anew(
+    page: &ListPage,
     mut list: Value,
     member: &'static str,
     items: impl Iterator<Item = Result<Value, ApiError>>,
     accept: Accept,
 ) -> Result<ResponseBody, ApiError> {
     if accept.media != Media::Json || accept.pretty {
-        let items = each(items).await?;
+        let items = each(page, items).await?;
         list.as_object_mut().map(|list| list.insert(member, items));
         return Ok(encoded(&list, accept));
     }
-    let items = each(items.map(|item| Ok(Bytes::from(item?.to_vec())))).await?;
+    let items = each(page, items.map(|item| Ok(Bytes::from(item?.to_vec())))).await?;
     list.as_object_mut().map(|list| list.remove(member));
     let mut head = list.to_vec();
     head.truncate(head.len() - 1);
@@ -206,12 +209,15 @@ async fn made_anew(
     Ok(ResponseBody::pieces([Bytes::from(head)].into_iter().chain(items).chain([Bytes::from_static(b"]}\n")])))
 }
 
-/// Makes all items, and lets others run in between: there may be many.
-async fn each<T>(items: impl Iterator<Item = Result<T, ApiError>>) -> Result<Vec<T>, ApiError> {
-    let mut made = Vec::with_capacity(items.size_hint().0);
-    for item in items {
+/// Makes all items of a page, and lets others run in between: there may be many.
+async fn each<T>(page: &ListPage, items: impl Iterator<Item = Result<T, ApiError>>) -> Result<Vec<T>, ApiError> {
+    let mut made = Vec::with_capacity(page.entries.len());
+    let (mut count, mut bytes) = (0, 0);
+    for (item, entry) in items.zip(&page.entries) {
         made.push(item?);
-        if made.len().is_multiple_of(CHUNK) {
+        (count, bytes) = (count + 1, bytes + entry.body.len());
+        if count >= CHUNK || bytes >= CHUNK_BYTES {
+            (count, bytes) = (0, 0);
             tokio::task::yield_now().await;
         }
     }

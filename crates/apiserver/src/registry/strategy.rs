@@ -8,6 +8,8 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names::NameRule;
 use jiff::Timestamp;
 
+use super::Warnings;
+
 /// Which write the hooks are called for.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
@@ -122,8 +124,8 @@ pub trait Strategy: Debug + Send + Sync + 'static {
     }
 
     /// What the client is warned of.
-    fn warnings(&self, _operation: Operation<'_>, _object: &Map) -> Vec<String> {
-        Vec::new()
+    fn warnings(&self, _operation: Operation<'_>, _object: &Map) -> Warnings {
+        Warnings::default()
     }
 
     /// Brings an accepted object into its one form.

@@ -4,10 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{ApiServer, TenantState};
 use crate::auth::UserInfo;
+use crate::registry::Warnings;
 use crate::request::RequestInfo;
-
-/// The most warnings that are kept for one answer: no more of them fit into its headers.
-const MAX_WARNINGS: usize = 256;
 
 /// One request's surroundings.
 #[derive(Debug)]
@@ -22,7 +20,7 @@ pub struct Context {
     pub info: RequestInfo,
     /// Under which name the request comes to own what it changes; empty for no name.
     pub manager: String,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
 }
 
 impl Context {
@@ -31,17 +29,13 @@ impl Context {
         Context { server, tenant, user, info, manager: String::new(), warnings: Mutex::default() }
     }
 
-    /// Adds a warning to the answer; the same one only once, and none beyond [`MAX_WARNINGS`].
+    /// Adds a warning to the answer, if it has room for it.
     pub fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
-            warnings.push(text);
-        }
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
     }
 
     /// The warnings so far.
-    pub(crate) fn take_warnings(&self) -> Vec<String> {
+    pub(crate) fn take_warnings(&self) -> Warnings {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -93,6 +93,12 @@ struct Line {
     waiting: Rounds<Arc<str>, oneshot::Sender<Share>>,
 }
 
+impl Line {
+    fn is_full(&self, bounds: &Bounds, user: &Arc<str>) -> bool {
+        self.waiting.len() >= bounds.waiting_of_tenant || self.waiting.len_of(user) >= bounds.waiting_of_user
+    }
+}
+
 /// The right to be served, given back when it is dropped.
 pub(crate) struct Share {
     shares: Shares,
@@ -151,10 +157,14 @@ impl Shares {
         }
         let user = Arc::from(user);
         let line = state.tenants.entry(tenant.clone()).or_default();
-        if line.waiting.len() >= bounds.waiting_of_tenant || line.waiting.len_of(&user) >= bounds.waiting_of_user {
+        let first = line.waiting.len() == 0;
+        if line.is_full(bounds, &user) {
+            // Those who have gone wait no longer.
+            line.waiting.retain(|turn| !turn.is_closed());
+        }
+        if line.is_full(bounds, &user) {
             return Err(too_many());
         }
-        let first = line.waiting.len() == 0;
         let (turn, mine) = oneshot::channel();
         line.waiting.push(&user, turn);
         if first {
@@ -319,6 +329,20 @@ mod tests {
         assert_eq!(world.ask("one/c").expect_err("three of the tenant's wait").code, 429);
         world.ask("two/a").expect("another tenant's is served");
         assert_eq!(world.served_of("two"), 1);
+    }
+
+    #[test]
+    fn who_has_gone_takes_nobody_s_place() {
+        let mut world = World::new(Bounds { waiting_of_user: 2, waiting_of_tenant: 2, ..BOUNDS });
+        (0..5).for_each(|_| world.ask("one/a").expect("there is room"));
+        assert_eq!(world.ask("one/b").expect_err("two of the tenant's wait").code, 429);
+        world.waiting.clear();
+        (0..2).for_each(|_| world.ask("one/b").expect("those who waited have gone"));
+        assert_eq!(world.ask("one/b").expect_err("two of it wait").code, 429);
+        assert_eq!(world.answer(0).as_deref(), Some("one/b"), "whose turn it is once");
+        world.waiting.clear();
+        world.served.clear();
+        assert!(world.is_idle());
     }
 
     #[tokio::test(start_paused = true)]

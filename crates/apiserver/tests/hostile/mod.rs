@@ -3,6 +3,8 @@
 //!
 //! `ALLOTMENT_SOAK` makes the long run that `cargo xtask verify --soak` asks for.
 
+mod lists;
+
 use std::time::{Duration, Instant};
 
 use allotment_machinery::json::MAX_DEPTH;

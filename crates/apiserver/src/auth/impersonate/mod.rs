@@ -17,7 +17,7 @@ use super::user::{
     service_account_groups, split_service_account,
 };
 use super::{Attributes, Decision, UserInfo, authorize, forbidden};
-use crate::builtin::domain_prefixed;
+use crate::builtin::{Errors, domain_prefixed};
 use crate::request::RequestInfo;
 use crate::server::{ApiServer, TenantState};
 use crate::status::ApiError;
@@ -175,7 +175,7 @@ fn wrong_extra(wanted: &UserInfo) -> Option<String> {
         if key.is_empty() {
             return Some("impersonating the empty string key in extra is not allowed".to_owned());
         }
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         domain_prefixed(key, &Path::new("extra").child("key"), &mut errors);
         if !errors.is_empty() {
             return Some(format!("impersonating an invalid key in extra is not allowed: {}", together(&errors)));

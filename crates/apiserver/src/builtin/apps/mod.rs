@@ -18,7 +18,7 @@ use crate::builtin::rules::checks::{
 };
 use crate::builtin::rules::look::{int, is_given, items, object, object_at, text};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
-use crate::registry::Operation;
+use crate::registry::{Operation, Warnings};
 
 pub(crate) use stateful::STATEFUL_SET;
 
@@ -39,7 +39,7 @@ const WORKLOAD: Rules = Rules {
     counts: true,
     prepare: |_, object| drop_of_template(object),
     warn: |operation, object| {
-        let mut warnings: Vec<String> = name_warning(operation, object).into_iter().collect();
+        let mut warnings: Warnings = name_warning(operation, object).into_iter().collect();
         warnings.extend(template_warnings(operation, object, TEMPLATE_ITSELF));
         warnings
     },
@@ -93,7 +93,9 @@ pub(crate) const DAEMON_SET: Rules = Rules {
         count_template(operation, object);
     },
     warn: |operation, object| match operation {
-        Operation::Update { old, .. } if spec(old).get("template") == spec(object).get("template") => Vec::new(),
+        Operation::Update { old, .. } if spec(old).get("template") == spec(object).get("template") => {
+            Warnings::default()
+        }
         _ => template_warnings(operation, object, TEMPLATE_ITSELF),
     },
     validate: |object, errors| with_spec(object, errors, daemon_set),

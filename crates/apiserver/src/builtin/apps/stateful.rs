@@ -1,6 +1,8 @@
 //! StatefulSets: sets of pods with names and claims of their own
 //! (`k8s.io/kubernetes/pkg/apis/apps/validation`).
 
+use std::collections::BTreeSet;
+
 use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
@@ -15,7 +17,7 @@ use crate::builtin::rules::checks::{not_negative, one_of, optional_name};
 use crate::builtin::rules::look::{int, items, object, object_at, text};
 use crate::builtin::rules::{Errors, Rules};
 use crate::builtin::storage;
-use crate::registry::{NameRule, Operation};
+use crate::registry::{NameRule, Operation, Warnings};
 
 /// StatefulSets.
 pub(crate) const STATEFUL_SET: Rules = Rules {
@@ -88,7 +90,7 @@ fn new_stateful_set(spec: &Map, path: &Path, errors: &mut Errors) {
     }
 }
 
-fn stateful_warnings(operation: Operation<'_>, object: &Map) -> Vec<String> {
+fn stateful_warnings(operation: Operation<'_>, object: &Map) -> Warnings {
     let mut warnings = template_warnings(operation, object, TEMPLATE_ITSELF);
     let path = Path::new("spec").child("volumeClaimTemplates");
     for (index, claim) in items(spec(object), "volumeClaimTemplates") {
@@ -126,7 +128,11 @@ fn with_claims(spec: &Map) -> Map {
         if !claims.is_empty()
             && let Some(volumes) = pod.get_or_insert_with("volumes", || Value::Array(Vec::new())).as_array_mut()
         {
-            volumes.retain(|volume| claims.iter().all(|claim| claim.get("name") != volume.get("name")));
+            fn name(of: &Value) -> Option<&str> {
+                of.get("name").and_then(Value::as_str)
+            }
+            let claimed: BTreeSet<Option<&str>> = claims.iter().map(name).collect();
+            volumes.retain(|volume| !claimed.contains(&name(volume)));
             volumes.splice(0..0, claims);
         }
     }

@@ -14,7 +14,7 @@ use crate::builtin::core::resources::{container_resource, read};
 use crate::builtin::print::cells;
 use crate::builtin::print::number;
 use crate::builtin::rules::checks::{faults, not_negative, one_of, required_name};
-use crate::builtin::rules::look::{int, is_given, items, object, text};
+use crate::builtin::rules::look::{int, is_given, items, list, object, text};
 use crate::builtin::rules::{Errors, Rules};
 
 /// The kinds of metrics, and the member that says more of each.
@@ -290,8 +290,8 @@ fn metrics_shown(spec: &Map, scaler: &Map) -> String {
         .map(|(index, metric)| {
             let own = METRICS.iter().find(|(name, _)| *name == text(metric, "type")).map_or("", |(_, own)| own);
             let source = object(metric, own);
-            let current = status.and_then(|status| items(status, "currentMetrics").find(|(at, _)| *at == index));
-            let current = current.and_then(|(_, current)| object(current, own)).and_then(|own| object(own, "current"));
+            let current = status.and_then(|status| list(status, "currentMetrics").get(index)?.as_object());
+            let current = current.and_then(|current| object(current, own)).and_then(|own| object(own, "current"));
             let name = source.map_or("", |source| text(source, "name"));
             let target = source.and_then(|source| object(source, "target")).map(target_shown).unwrap_or_default();
             let current = current.map(target_shown).filter(|shown| !shown.is_empty());

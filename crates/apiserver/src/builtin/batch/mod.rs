@@ -21,7 +21,7 @@ use crate::builtin::rules::checks::{
 use crate::builtin::rules::look::{flag, int, is_given, items, list, object, object_at, text};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
 use crate::builtin::types::depends::{labels_of_template, take_labels};
-use crate::registry::Operation;
+use crate::registry::{Operation, Warnings};
 
 /// The names of time zones, one a line: what is taken does not depend on the machine.
 const ZONES: &str = include_str!("zones.txt");
@@ -107,10 +107,10 @@ pub(crate) const CRON_JOB: Rules = Rules {
 };
 
 /// What is said of a job whose spec is at `path`.
-fn warnings(operation: Operation<'_>, job: &Map, path: &[&str]) -> Vec<String> {
+fn warnings(operation: Operation<'_>, job: &Map, path: &[&str]) -> Warnings {
     const MANY_COMPLETIONS: i64 = 100_000;
     const MANY_AT_ONCE: i64 = 10_000;
-    let mut warnings: Vec<String> = name_warning(operation, job).into_iter().collect();
+    let mut warnings: Warnings = name_warning(operation, job).into_iter().collect();
     let of_template = template_warnings(operation, job, &[path, &["template"]].concat());
     let empty = Map::new();
     let spec = object_at(job, path).unwrap_or(&empty);

@@ -6,6 +6,7 @@ use allotment_machinery::names;
 use jiff::Timestamp;
 
 use crate::builtin::print::cells;
+use crate::builtin::rules::Errors;
 use crate::registry::{MetadataChecks, Operation, Strategy};
 
 /// ServiceAccounts.
@@ -64,7 +65,7 @@ impl Strategy for Lease {
     }
 
     fn validate(&self, _operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         let path = Path::new("spec");
         let number = |field: &str| object.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
         if let Some(seconds) = number("leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
@@ -89,7 +90,7 @@ impl Strategy for Lease {
             let detail = "may only be specified if `strategy` is defined";
             errors.push(FieldError::forbidden(&path.child("preferredHolder"), detail));
         }
-        errors
+        errors.into_vec()
     }
 
     fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {

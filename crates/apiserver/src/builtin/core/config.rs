@@ -1,5 +1,7 @@
 //! ConfigMaps and Secrets.
 
+use std::collections::BTreeSet;
+
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
@@ -8,8 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
 use crate::builtin::print::cells;
+use crate::builtin::rules::Errors;
 use crate::builtin::types::gojson;
-use crate::registry::{MetadataChecks, Operation, Strategy};
+use crate::registry::{MetadataChecks, Operation, Strategy, Warnings};
 
 /// The most that the values of one ConfigMap or Secret may hold together, in bytes, as in Kubernetes.
 const MAX_DATA_BYTES: usize = 1024 * 1024;
@@ -38,7 +41,7 @@ fn decoded_length(value: &Value) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|byte| *byte == b'=').count().min(text.len() / 4 * 3)
 }
 
-fn check_keys<'a>(path: &Path, data: impl Iterator<Item = (&'a str, &'a Value)>, errors: &mut Vec<FieldError>) {
+fn check_keys<'a>(path: &Path, data: impl Iterator<Item = (&'a str, &'a Value)>, errors: &mut Errors) {
     for (key, _) in data {
         errors.extend(
             names::config_map_key(key).into_iter().map(|fault| FieldError::invalid(&path.key(key), key, fault)),
@@ -47,7 +50,7 @@ fn check_keys<'a>(path: &Path, data: impl Iterator<Item = (&'a str, &'a Value)>,
 }
 
 /// What may not change once `immutable` is set.
-fn check_immutable(old: &Map, new: &Map, fields: &[&str], errors: &mut Vec<FieldError>) {
+fn check_immutable(old: &Map, new: &Map, fields: &[&str], errors: &mut Errors) {
     let set = |object: &Map| object.get("immutable").and_then(Value::as_bool) == Some(true);
     if !set(old) {
         return;
@@ -68,7 +71,7 @@ impl Strategy for ConfigMap {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         if let Operation::Update { old, .. } = operation {
             check_immutable(old, object, &["data", "binaryData"], &mut errors);
         }
@@ -85,7 +88,7 @@ impl Strategy for ConfigMap {
         if text + binary > MAX_DATA_BYTES {
             errors.push(FieldError::too_long(&Path::root().key(""), MAX_DATA_BYTES));
         }
-        errors
+        errors.into_vec()
     }
 
     fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {
@@ -112,7 +115,7 @@ impl Strategy for Secret {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         if let Operation::Update { old, .. } = operation {
             let (before, after) = (cells::text(old, &["type"]), cells::text(object, &["type"]));
             if before != after {
@@ -126,12 +129,12 @@ impl Strategy for Secret {
             errors.push(FieldError::too_long(&path, MAX_DATA_BYTES));
         }
         check_secret_type(object, &path, &mut errors);
-        errors
+        errors.into_vec()
     }
 
-    fn warnings(&self, _operation: Operation<'_>, object: &Map) -> Vec<String> {
+    fn warnings(&self, _operation: Operation<'_>, object: &Map) -> Warnings {
         if cells::text(object, &["type"]) != "kubernetes.io/tls" {
-            return Vec::new();
+            return Warnings::default();
         }
         let pem = |key: &str| STANDARD.decode(cells::text(object, &["data", key])).unwrap_or_default();
         let (certificate, key) = (pem("tls.crt"), pem("tls.key"));
@@ -145,7 +148,7 @@ impl Strategy for Secret {
 }
 
 /// The keys that secrets of some types have to have.
-fn check_secret_type(object: &Map, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_secret_type(object: &Map, path: &Path, errors: &mut Errors) {
     let value = |key: &str| object.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
     let required = |key: &str| FieldError::required(&path.key(key), "");
     let mut json = |key: &str| match value(key) {
@@ -181,7 +184,10 @@ fn check_secret_type(object: &Map, path: &Path, errors: &mut Vec<FieldError>) {
 fn pem_blocks(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let labels = text.lines().filter_map(|line| line.trim_end().strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
-    labels.filter(|label| text.contains(&format!("-----END {label}-----"))).map(str::to_owned).collect()
+    // What begins a thousand times is looked for once.
+    let ends: BTreeSet<&str> =
+        text.split("-----END ").skip(1).filter_map(|rest| rest.split_once("-----").map(|(label, _)| label)).collect();
+    labels.filter(|label| ends.contains(label)).map(str::to_owned).collect()
 }
 
 /// What Go's `tls.X509KeyPair` says of a certificate that is none.
@@ -311,7 +317,8 @@ mod tests {
     fn certificates_that_are_none_are_warned_of() {
         let warn = |certificate: &str, key: &str| {
             let data = json!({"tls.crt": (STANDARD.encode(certificate)), "tls.key": (STANDARD.encode(key))});
-            Secret.warnings(Operation::Create, &object(json!({"type": "kubernetes.io/tls", "data": data})))
+            let secret = object(json!({"type": "kubernetes.io/tls", "data": data}));
+            Secret.warnings(Operation::Create, &secret).into_iter().collect::<Vec<_>>()
         };
         let block = |label: &str| format!("-----BEGIN {label}-----\nAA==\n-----END {label}-----\n");
         assert_eq!(warn("", ""), ["tls: failed to find any PEM data in certificate input"]);

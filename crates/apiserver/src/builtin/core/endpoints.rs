@@ -15,7 +15,7 @@ use crate::builtin::rules::checks::{
 };
 use crate::builtin::rules::look::{int, is_given, items, list, object, object_at, text, texts};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
-use crate::registry::{MetadataChecks, Operation};
+use crate::registry::{MetadataChecks, Operation, Warnings};
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 /// What clients of Endpoints are told.
@@ -64,8 +64,8 @@ pub(crate) const ENDPOINT_SLICE: Rules = Rules {
     ..Rules::of("discovery/v1.EndpointSlice")
 };
 
-fn subset_warnings(object: &Map) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn subset_warnings(object: &Map) -> Warnings {
+    let mut warnings = Warnings::default();
     for (index, subset) in items(object, "subsets") {
         for name in ["addresses", "notReadyAddresses"] {
             let path = Path::new("subsets").index(index).child(name);
@@ -78,11 +78,11 @@ fn subset_warnings(object: &Map) -> Vec<String> {
 }
 
 /// Kubernetes' own controllers are not told.
-fn slice_warnings(slice: &Map) -> Vec<String> {
+fn slice_warnings(slice: &Map) -> Warnings {
     const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
     let labels = object_at(slice, &["metadata", "labels"]);
     if labels.is_some_and(|labels| CONTROLLERS.contains(&text(labels, MANAGED_BY))) {
-        return Vec::new();
+        return Warnings::default();
     }
     let addresses = items(slice, "endpoints").flat_map(|(index, endpoint)| {
         let path = Path::new("endpoints").index(index).child("addresses");

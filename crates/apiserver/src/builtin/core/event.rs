@@ -9,6 +9,7 @@ use allotment_machinery::object::metadata_str;
 use jiff::Timestamp;
 
 use crate::builtin::print::cells;
+use crate::builtin::rules::Errors;
 use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 
 /// Longest reporting instance, action and reason, in bytes.
@@ -57,7 +58,7 @@ impl Strategy for CoreEvent {
     }
 
     fn validate(&self, _operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        common(object, "reportingComponent")
+        common(object, "reportingComponent").into_vec()
     }
 
     fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {
@@ -94,7 +95,7 @@ impl Strategy for NewEvent {
                 unchanged(&to_core(old), &core, &mut errors);
             }
         }
-        errors
+        errors.into_vec()
     }
 
     fn cells(&self, object: &Map, now: Timestamp) -> Option<Vec<Value>> {
@@ -146,8 +147,8 @@ fn has_time(object: &Map, path: &[&str]) -> bool {
 }
 
 /// What holds for events of both groups; `event` in core form, `controller` as the group calls it.
-fn common(event: &Map, controller: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn common(event: &Map, controller: &str) -> Errors {
+    let mut errors = Errors::default();
     let namespace = metadata_str(event, "namespace").unwrap_or_default();
     let involved = cells::text(event, &["involvedObject", "namespace"]);
     let new_style = has_time(event, &["eventTime"]);
@@ -171,7 +172,7 @@ fn common(event: &Map, controller: &str) -> Vec<FieldError> {
     errors
 }
 
-fn new_style_fields(event: &Map, controller: &str, errors: &mut Vec<FieldError>) {
+fn new_style_fields(event: &Map, controller: &str, errors: &mut Errors) {
     let text = |field: &str| cells::text(event, &[field]);
     let reporting = text("reportingComponent");
     let path = Path::new(controller);
@@ -198,7 +199,7 @@ fn too_long(path: &Path, most: usize) -> FieldError {
 }
 
 /// What creation through `events.k8s.io` asks for besides.
-fn strict(event: &Map, errors: &mut Vec<FieldError>) {
+fn strict(event: &Map, errors: &mut Errors) {
     check_series(event, errors);
     if !has_time(event, &["eventTime"]) {
         errors.push(FieldError::required(&Path::new("eventTime"), ""));
@@ -219,7 +220,7 @@ fn strict(event: &Map, errors: &mut Vec<FieldError>) {
     unset("source", source.is_some_and(|source| !source.is_empty()));
 }
 
-fn check_series(event: &Map, errors: &mut Vec<FieldError>) {
+fn check_series(event: &Map, errors: &mut Errors) {
     let Some(Value::Object(series)) = event.get("series") else { return };
     if series.get("count").and_then(Value::as_i64).unwrap_or(0) < 2 {
         errors.push(FieldError::invalid(&Path::new("series.count"), "", "should be at least 2"));
@@ -230,7 +231,7 @@ fn check_series(event: &Map, errors: &mut Vec<FieldError>) {
 }
 
 /// What may not change through `events.k8s.io`: all but metadata and the series.
-fn unchanged(old: &Map, new: &Map, errors: &mut Vec<FieldError>) {
+fn unchanged(old: &Map, new: &Map, errors: &mut Errors) {
     if old.get("series") != new.get("series") {
         check_series(new, errors);
     }

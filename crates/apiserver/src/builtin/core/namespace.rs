@@ -8,6 +8,7 @@ use allotment_machinery::{json, names};
 use jiff::Timestamp;
 
 use crate::builtin::print::cells;
+use crate::builtin::rules::Errors;
 use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
 
 /// The label that carries a namespace's name.
@@ -78,7 +79,7 @@ impl Strategy for Namespace {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         match operation {
             Operation::Create | Operation::Update { subresource: "finalize", .. } => {
                 let path = Path::new("spec").child("finalizers");
@@ -91,7 +92,7 @@ impl Strategy for Namespace {
             Operation::Update { subresource: "status", .. } => check_phase(object, &mut errors),
             Operation::Update { .. } => {}
         }
-        errors
+        errors.into_vec()
     }
 
     fn canonicalise(&self, object: &mut Map) {
@@ -141,7 +142,7 @@ impl Strategy for Namespace {
     }
 }
 
-fn check_finalizer(name: &str, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_finalizer(name: &str, path: &Path, errors: &mut Errors) {
     let faults = names::qualified_name(name);
     errors.extend(faults.iter().map(|fault| FieldError::invalid(path, name, *fault)));
     if !name.contains('/') && ![FINALIZER, "orphan", "foregroundDeletion"].contains(&name) {
@@ -150,7 +151,7 @@ fn check_finalizer(name: &str, path: &Path, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_phase(object: &Map, errors: &mut Vec<FieldError>) {
+fn check_phase(object: &Map, errors: &mut Errors) {
     let phase = cells::text(object, &["status", "phase"]);
     let (only, detail) = match metadata_str(object, "deletionTimestamp") {
         None => ("Active", "may only be 'Active' if `deletionTimestamp` is empty"),

@@ -154,11 +154,12 @@ fn validate_quota(quota: &Map, errors: &mut Errors) {
     let shown = ShownValue::raw(Value::Array(list(spec, "scopes").to_vec()).to_string());
     if !scopes.is_empty() {
         let path = path.child("scopes");
+        let mut fit = BTreeSet::new();
         for scope in &scopes {
             if !SCOPES.contains(scope) {
                 errors.push(FieldError::invalid(&path, shown.clone(), "unsupported scope"));
             }
-            out_of_scope(spec, scope, &path, &shown, errors);
+            out_of_scope(spec, scope, &mut fit, &path, &shown, errors);
         }
         conflicting(&scopes, &path, &shown, errors);
     }
@@ -167,8 +168,19 @@ fn validate_quota(quota: &Map, errors: &mut Errors) {
     }
 }
 
-/// Tells of each resource that the scope has nothing to do with.
-fn out_of_scope(spec: &Map, scope: &str, path: &Path, shown: &ShownValue, errors: &mut Errors) {
+/// Tells of each resource that the scope has nothing to do with. A scope that stands in `fit` has to do with all.
+fn out_of_scope<'a>(
+    spec: &Map,
+    scope: &'a str,
+    fit: &mut BTreeSet<&'a str>,
+    path: &Path,
+    shown: &ShownValue,
+    errors: &mut Errors,
+) {
+    if !SCOPES.contains(&scope) || fit.contains(scope) || errors.is_full() {
+        return;
+    }
+    let before = errors.len();
     const COMPUTE: [&str; 6] = ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
     for (resource, _) in entries(spec, "hard").filter(|(resource, _)| is_of_quotas(resource)) {
         let fits = match scope {
@@ -182,6 +194,9 @@ fn out_of_scope(spec: &Map, scope: &str, path: &Path, shown: &ShownValue, errors
         if !fits {
             errors.push(FieldError::invalid(path, shown.clone(), "unsupported scope applied to resource"));
         }
+    }
+    if errors.len() == before {
+        fit.insert(scope);
     }
 }
 
@@ -197,13 +212,13 @@ fn scope_selector(spec: &Map, selector: &Map, scopes: &ShownValue, path: &Path, 
     const EXISTS: [&str; 5] =
         ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
     let selector_text = selector_shown(selector);
-    let mut seen = Vec::new();
+    let (mut seen, mut fit) = (Vec::new(), BTreeSet::new());
     for (_, requirement) in items(selector, "matchExpressions") {
         let (scope, operator) = (text(requirement, "scopeName"), text(requirement, "operator"));
         if !SCOPES.contains(&scope) {
             errors.push(FieldError::invalid(&path.child("scopeName"), scope, "unsupported scope"));
         }
-        out_of_scope(spec, scope, path, &selector_text, errors);
+        out_of_scope(spec, scope, &mut fit, path, &selector_text, errors);
         if EXISTS.contains(&scope) && operator != "Exists" {
             let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                           ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, \

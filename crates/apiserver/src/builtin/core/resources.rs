@@ -252,7 +252,7 @@ mod tests {
 
     #[track_caller]
     fn check(wanted: Value, expect: &[&str]) {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         validate_requirements(wanted.as_object().expect("an object"), &Path::new("r"), &mut errors);
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expect, "{wanted}");
     }

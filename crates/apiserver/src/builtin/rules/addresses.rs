@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_is_written_oddly_is_read_and_told_of() {
         let one = |judge: &dyn Fn(&Path, &mut Errors) -> bool| {
-            let mut errors = Vec::new();
+            let mut errors = Errors::default();
             judge(&Path::new("ip"), &mut errors);
             errors.iter().map(|error| error.detail.clone()).collect::<Vec<_>>().join("; ")
         };
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn endpoints_have_addresses_that_can_be_reached() {
         for (text, faults) in [("10.1.2.3", 0), ("0.0.0.0", 1), ("127.0.0.1", 1), ("fe80::1", 1), ("224.0.0.5", 1)] {
-            let mut errors = Vec::new();
+            let mut errors = Errors::default();
             reachable(text, &Path::new("ip"), &mut errors);
             assert_eq!(errors.len(), faults, "{text}");
         }

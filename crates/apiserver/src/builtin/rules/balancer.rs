@@ -10,6 +10,8 @@ use super::addresses::{address, address_warning, is_address};
 use super::checks::faults;
 use super::look::{items, object_at, text};
 
+use crate::registry::Warnings;
+
 /// How an address may be used.
 const MODES: [&str; 2] = ["Proxy", "VIP"];
 
@@ -71,7 +73,7 @@ fn host(entry: &Map, path: &Path, errors: &mut Errors) {
 }
 
 /// What is said of addresses in a status.
-pub(crate) fn status_warnings(object: &Map) -> Vec<String> {
+pub(crate) fn status_warnings(object: &Map) -> Warnings {
     let entries = balancer(object).into_iter().flat_map(|balancer| items(balancer, "ingress"));
     entries.filter_map(|(index, entry)| address_warning(text(entry, "ip"), &path().index(index))).collect()
 }
@@ -84,7 +86,7 @@ mod tests {
 
     #[track_caller]
     fn check(judge: fn(&Map, &mut Errors), object: Value, expect: &[&str]) {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         judge(object.as_object().expect("an object"), &mut errors);
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(errors, expect);

@@ -4,6 +4,7 @@
 pub(super) mod addresses;
 pub(super) mod balancer;
 pub(super) mod checks;
+mod errors;
 #[cfg(test)]
 pub(super) mod judged;
 pub(super) mod look;
@@ -16,16 +17,15 @@ use jiff::Timestamp;
 
 use crate::builtin::types;
 use crate::builtin::types::shape;
-use crate::registry::{MetadataChecks, NameRule, Operation, Strategy};
+use crate::registry::{MetadataChecks, NameRule, Operation, Strategy, Warnings};
+
+pub(crate) use errors::Errors;
 
 /// Of a kind that judges new metadata by itself too when an object changes.
 pub(crate) const WHOLE_TOO: MetadataChecks = MetadataChecks { change: 1, whole: 1, core: true };
 
 /// Judges the change from the first to the second.
 pub(crate) type ChangeCheck = fn(&Map, &Map, &mut Errors);
-
-/// What is wrong with an object, so far.
-pub(crate) type Errors = Vec<FieldError>;
 
 /// The particulars of a kind. [`Rules::of`] has those of a plain one.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ pub(crate) struct Rules {
     /// What is wrong with a status, with the object before.
     pub(crate) validate_status: fn(&Map, &Map, &mut Errors),
     /// What the client is warned of.
-    pub(crate) warn: fn(Operation<'_>, &Map) -> Vec<String>,
+    pub(crate) warn: fn(Operation<'_>, &Map) -> Warnings,
     /// The cells of tables.
     pub(crate) cells: Option<fn(&Map, Timestamp) -> Vec<Value>>,
     /// Values of field selectors that are not simply found.
@@ -110,7 +110,7 @@ impl Rules {
             validate_change: |_, _, _| {},
             parts: &[],
             validate_status: |_, _, _| {},
-            warn: |_, _| Vec::new(),
+            warn: |_, _| Warnings::default(),
             cells: None,
             select: |_, _| None,
             unselectable: |field| format!("field label not supported: {field}"),
@@ -195,7 +195,7 @@ impl Strategy for Rules {
     }
 
     fn validate(&self, operation: Operation<'_>, object: &Map) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         match operation {
             Operation::Create => {
                 (self.validate)(object, &mut errors);
@@ -212,10 +212,10 @@ impl Strategy for Rules {
                 part.unwrap_or(self.validate_change)(old, object, &mut errors);
             }
         }
-        errors
+        errors.into_vec()
     }
 
-    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Vec<String> {
+    fn warnings(&self, operation: Operation<'_>, object: &Map) -> Warnings {
         (self.warn)(operation, object)
     }
 

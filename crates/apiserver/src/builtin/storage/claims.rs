@@ -10,6 +10,7 @@ use crate::builtin::core::resources::{amount, read};
 use crate::builtin::rules::Errors;
 use crate::builtin::rules::checks::{IMMUTABLE, label_selector, one_of, optional_name, required};
 use crate::builtin::rules::look::{is_given, list, object, object_at, text};
+use crate::registry::Warnings;
 
 /// Where a claim told its class before there was a member for it.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -157,8 +158,8 @@ fn gains_class(old: &Map, new: &Map, errors: &mut Errors) -> bool {
 }
 
 /// What is said of a claim.
-pub(super) fn claim_warnings(claim: &Map) -> Vec<String> {
-    let mut warnings = Vec::new();
+pub(super) fn claim_warnings(claim: &Map) -> Warnings {
+    let mut warnings = Warnings::default();
     if object_at(claim, &["metadata", "annotations"]).is_some_and(|annotations| annotations.contains_key(CLASS)) {
         warnings.push(format!(
             "metadata.annotations[{CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"

@@ -12,7 +12,7 @@ use crate::builtin::print::name_or_default;
 use crate::builtin::rules::checks::{faults, immutable, one_of};
 use crate::builtin::rules::look::{flag, int, is_given, items, list, object, text, texts};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
-use crate::registry::Operation;
+use crate::registry::{Operation, Warnings};
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// How many parameters a class has at most, and how large they are together, in bytes.
@@ -156,8 +156,8 @@ fn topology_values<'a>(requirement: &'a Map, path: &Path, errors: &mut Errors) -
     values
 }
 
-fn label_warnings(class: &Map) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn label_warnings(class: &Map) -> Warnings {
+    let mut warnings = Warnings::default();
     for (index, term) in items(class, "allowedTopologies") {
         for (at, requirement) in items(term, "matchLabelExpressions") {
             let old = OLD_LABELS.iter().find(|(key, _)| *key == text(requirement, "key"));
@@ -207,7 +207,7 @@ fn validate_driver(driver: &Map, errors: &mut Errors) {
     }
 }
 
-fn driver_warnings(operation: Operation<'_>, driver: &Map) -> Vec<String> {
+fn driver_warnings(operation: Operation<'_>, driver: &Map) -> Warnings {
     let requests = |driver: &Map| object(driver, "spec").and_then(|spec| spec.get("tokenRequests").cloned());
     let changed = match operation {
         Operation::Create => true,

@@ -20,7 +20,7 @@ use crate::builtin::print::cells;
 use crate::builtin::rules::checks::{one_of, optional_name};
 use crate::builtin::rules::look::{is_given, list, object, text, texts};
 use crate::builtin::rules::{Errors, Rules, WHOLE_TOO};
-use crate::registry::{MetadataChecks, Operation};
+use crate::registry::{MetadataChecks, Operation, Warnings};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
@@ -54,7 +54,7 @@ pub(crate) const PERSISTENT_VOLUME: Rules = Rules {
         volumes::change(old, new, errors);
     },
     warn: |operation, volume| match operation {
-        Operation::Update { subresource: "status", .. } => Vec::new(),
+        Operation::Update { subresource: "status", .. } => Warnings::default(),
         _ => volumes::warnings(volume),
     },
     cells: Some(volume_cells),
@@ -81,7 +81,7 @@ pub(crate) const PERSISTENT_VOLUME_CLAIM: Rules = Rules {
     validate_change: claims::claim_change,
     validate_status: |_, claim, errors| claims::validate_claim_status(claim, errors),
     warn: |operation, claim| match operation {
-        Operation::Update { subresource: "status", .. } => Vec::new(),
+        Operation::Update { subresource: "status", .. } => Warnings::default(),
         _ => claims::claim_warnings(claim),
     },
     cells: Some(claim_cells),

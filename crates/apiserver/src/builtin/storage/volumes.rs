@@ -7,6 +7,7 @@ use allotment_machinery::names;
 use crate::builtin::rules::Errors;
 use crate::builtin::rules::checks::{IMMUTABLE, faults, required};
 use crate::builtin::rules::look::{is_given, items, items_mut, object, object_at, text};
+use crate::registry::Warnings;
 
 /// All sources, in the order in which they are looked for.
 const SOURCES: [&str; 22] = [
@@ -250,10 +251,10 @@ fn source_of<'a>(was: &'a Map, is: &'a Map, name: &str) -> Option<&'a Value> {
 }
 
 /// What is said of a volume.
-pub(super) fn warnings(volume: &Map) -> Vec<String> {
+pub(super) fn warnings(volume: &Map) -> Warnings {
     let annotations = object_at(volume, &["metadata", "annotations"]);
     let old = OLD_ANNOTATIONS.iter().filter(|(key, _)| annotations.is_some_and(|have| have.contains_key(key)));
-    let mut warnings: Vec<String> = old.map(|(key, why)| format!("metadata.annotations[{key}]: {why}")).collect();
+    let mut warnings: Warnings = old.map(|(key, why)| format!("metadata.annotations[{key}]: {why}")).collect();
     let Some(spec) = object(volume, "spec") else { return warnings };
     if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
         warnings.push(

@@ -1,12 +1,14 @@
 //! What is set in new pods that depends on other objects: the account that they run as, with its token, and their
 //! priority (`k8s.io/kubernetes/plugin/pkg/admission/serviceaccount`, `priority`).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::object::metadata_str;
 use allotment_store::{ListQuery, Resource, Scope};
+use jiff::Timestamp;
 
 use super::super::store;
 use super::{about_pod, key, row};
@@ -17,8 +19,10 @@ use crate::status::ApiError;
 
 const DEFAULT_ACCOUNT: &str = "default";
 const ENFORCE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
-/// How often the account that every namespace has is looked for, which may be on its way.
+/// How often the account that every namespace has is looked for while it may be on its way, and how old a namespace is
+/// at most, in seconds, where it may.
 const ACCOUNT_ATTEMPTS: usize = 10;
+const YOUNG_SECS: i64 = 10;
 const ACCOUNT_PERIOD: Duration = Duration::from_millis(100);
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PLACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -105,8 +109,8 @@ async fn use_runtime(cx: &Context, pod: &mut Map, refuse: &impl Fn(String) -> Ap
     if !borne.is_empty()
         && let Some(own) = spec.get_or_insert_with("tolerations", || Value::Array(Vec::new())).as_array_mut()
     {
-        let more: Vec<Value> = borne.iter().filter(|toleration| !own.contains(toleration)).cloned().collect();
-        own.extend(more);
+        let had: BTreeSet<String> = own.iter().map(ToString::to_string).collect();
+        own.extend(borne.iter().filter(|toleration| !had.contains(&toleration.to_string())).cloned());
     }
     Ok(())
 }
@@ -163,16 +167,33 @@ async fn use_account(cx: &Context, pod: &mut Map, refuse: &impl Fn(String) -> Ap
 async fn account(cx: &Context, namespace: &str, name: &str) -> Result<Option<Map>, ApiError> {
     let row = row(cx, "", "serviceaccounts")?;
     let key = key(cx, Resource::new("serviceaccounts", ""), namespace, name);
-    let attempts = if name == DEFAULT_ACCOUNT { ACCOUNT_ATTEMPTS } else { 1 };
-    for attempt in 0..attempts {
-        if attempt > 0 {
-            tokio::time::sleep(ACCOUNT_PERIOD).await;
-        }
-        if let Some(entry) = store::find(cx, &key).await? {
-            return store::object_of(&row, &entry.body).map(Some);
-        }
+    store::find(cx, &key).await?.map(|entry| store::object_of(&row, &entry.body)).transpose()
+}
+
+/// Waits for the account that a young namespace is about to have, where a pod is to be made in it. This comes before
+/// the request takes its share of the server: what waits for others must not keep them from being served.
+pub(crate) async fn await_account(cx: &Context, row: &Row) -> Result<(), ApiError> {
+    let info = &cx.info;
+    let makes_pod = info.verb == "create" && info.subresource.is_empty() && row.kind.plural == "pods";
+    if !makes_pod || !row.kind.group.is_empty() {
+        return Ok(());
     }
-    Ok(None)
+    let account = key(cx, Resource::new("serviceaccounts", ""), &info.namespace, DEFAULT_ACCOUNT);
+    for attempt in 0..ACCOUNT_ATTEMPTS {
+        if store::find(cx, &account).await?.is_some() || attempt == 0 && !is_young(cx, &info.namespace).await? {
+            break;
+        }
+        tokio::time::sleep(ACCOUNT_PERIOD).await;
+    }
+    Ok(())
+}
+
+async fn is_young(cx: &Context, namespace: &str) -> Result<bool, ApiError> {
+    let row = row(cx, "", "namespaces")?;
+    let Some(entry) = store::find(cx, &key(cx, row.kind.resource(), "", namespace)).await? else { return Ok(false) };
+    let object = store::object_of(&row, &entry.body)?;
+    let created = metadata_str(&object, "creationTimestamp").and_then(|text| text.parse::<Timestamp>().ok());
+    Ok(created.is_some_and(|created| cx.server.clock().now().as_second() - created.as_second() < YOUNG_SECS))
 }
 
 /// Every container sees the account's token, unless something else lies in its place.
@@ -277,6 +298,13 @@ async fn class(cx: &Context, name: &str) -> Result<Option<Priority>, ApiError> {
     Ok(Some(priority_of(&store::object_of(&row, &entry.body)?)))
 }
 
+/// Whether a stored class may say that it is the default. Each pod without a class asks, and hardly any class is:
+/// those that are not need not be read.
+fn may_be_default(body: &[u8]) -> bool {
+    const SAYS_SO: &[u8] = br#""globalDefault":true"#;
+    body.windows(SAYS_SO.len()).any(|window| window == SAYS_SO)
+}
+
 /// The lowest of those that say they are the default; without any it is 0.
 async fn default_class(cx: &Context) -> Result<Priority, ApiError> {
     let row = row(cx, "scheduling.k8s.io", "priorityclasses")?;
@@ -284,7 +312,7 @@ async fn default_class(cx: &Context) -> Result<Priority, ApiError> {
     let query = ListQuery { scope, at: None, after: None, limit: 0 };
     let page = cx.server.store().list(query).await.map_err(|error| store::api_error(&error))?;
     let mut found: Option<Priority> = None;
-    for entry in page.entries {
+    for entry in page.entries.iter().filter(|entry| may_be_default(&entry.body)) {
         let class = store::object_of(&row, &entry.body)?;
         if class.get("globalDefault").and_then(Value::as_bool) == Some(true) {
             let priority = priority_of(&class);

@@ -37,12 +37,14 @@ impl Connect for Eviction {
         let options = DeleteOptions::parse(&Query::default(), given)?;
         let options = DeleteOptions { dry_run: options.dry_run || dry_run, ..options };
         let row = row(cx, "", "pods")?;
+        // A budget is charged once, however often the pod changes before it goes.
+        let mut charged = false;
         for _ in 0..ATTEMPTS {
             let (entry, found) = pod(cx, &row).await?;
-            let budget = if is_free(&found) { None } else { budget_of(cx, &found).await? };
+            let budget = if charged || is_free(&found) { None } else { budget_of(cx, &found).await? };
             if let Some((entry, budget)) = budget.filter(|(_, budget)| !is_spared(budget, &found)) {
                 match take_from(cx, &entry, budget, &options).await {
-                    Ok(()) => {}
+                    Ok(()) => charged = true,
                     Err(Refused::Conflict(_)) => continue,
                     Err(Refused::Failed(error)) => return Err(error),
                 }

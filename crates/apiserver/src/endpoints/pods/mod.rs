@@ -18,6 +18,7 @@ use crate::registry::Row;
 use crate::server::Context;
 use crate::status::{About, ApiError};
 
+pub(crate) use admission::await_account;
 pub(super) use admission::{before_create, check_overhead};
 pub(crate) use binding::Binding;
 pub(crate) use eviction::Eviction;

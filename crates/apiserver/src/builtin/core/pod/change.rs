@@ -1,7 +1,7 @@
 //! What of a pod may change: images, how long it may run, more tolerations, fewer gates; and its status
 //! (`k8s.io/kubernetes/pkg/apis/core/validation`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use allotment_machinery::field::{FieldError, Path};
@@ -82,14 +82,15 @@ fn deadline(was: &Map, is: &Map, path: &Path, errors: &mut Errors) -> bool {
 }
 
 fn tolerations(was: &Map, is: &Map, path: &Path, errors: &mut Errors) {
+    // Members of objects have an order of their own, so that equal ones have equal texts.
     let timeless = |toleration: &Value| {
         let mut toleration = toleration.clone();
         if let Some(map) = toleration.as_object_mut() {
             map.remove("tolerationSeconds");
         }
-        toleration
+        toleration.to_string()
     };
-    let now: Vec<Value> = list(is, "tolerations").iter().map(timeless).collect();
+    let now: BTreeSet<String> = list(is, "tolerations").iter().map(timeless).collect();
     if list(was, "tolerations").iter().any(|toleration| !now.contains(&timeless(toleration))) {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         return errors.push(FieldError::forbidden(path, detail));
@@ -224,9 +225,9 @@ fn conditions(status: &Map, path: &Path, errors: &mut Errors) {
 /// One address of each family; those that were there may stay, whatever they are.
 fn addresses(was: &Map, is: &Map, name: &str, path: &Path, errors: &mut Errors) {
     let path = path.child(name);
-    let before: Vec<&str> = items(was, name).map(|(_, address)| text(address, "ip")).collect();
+    let before: BTreeSet<&str> = items(was, name).map(|(_, address)| text(address, "ip")).collect();
     let now: Vec<&str> = items(is, name).map(|(_, address)| text(address, "ip")).collect();
-    for (index, ip) in now.iter().enumerate().filter(|(_, ip)| !before.contains(ip)) {
+    for (index, ip) in now.iter().enumerate().filter(|(_, ip)| !before.contains(*ip)) {
         address(ip, &path.index(index), errors);
     }
     if now.len() < 2 {
@@ -270,12 +271,13 @@ pub(crate) fn keep_of_status(old: &Map, new: &mut Map) {
     };
     fill(status, int(was, "observedGeneration"));
     // Several conditions of one type are told apart by their order.
-    let mut known: Vec<(String, Option<i64>)> = items(was, "conditions")
-        .map(|(_, condition)| (text(condition, "type").to_owned(), int(condition, "observedGeneration")))
-        .collect();
+    let mut known: BTreeMap<&str, VecDeque<Option<i64>>> = BTreeMap::new();
+    for (_, condition) in items(was, "conditions") {
+        known.entry(text(condition, "type")).or_default().push_back(int(condition, "observedGeneration"));
+    }
     for condition in items_mut(status, "conditions") {
-        if let Some(at) = known.iter().position(|(kind, _)| kind == text(condition, "type")) {
-            fill(condition, known.remove(at).1);
+        if let Some(generation) = known.get_mut(text(condition, "type")).and_then(VecDeque::pop_front) {
+            fill(condition, generation);
         }
     }
 }

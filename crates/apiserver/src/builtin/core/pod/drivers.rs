@@ -234,7 +234,7 @@ mod tests {
     #[track_caller]
     fn check(kind: &str, source: Value, expect: &[&str]) {
         let volume = json!({"name": "v"});
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         let source = source.as_object().expect("an object").clone();
         validate(kind, &source, volume.as_object().expect("an object"), &Path::new("v"), &mut errors);
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expect, "{kind}");

@@ -1,7 +1,7 @@
 //! What containers see of the pod's volumes: mounts and devices, and the paths in them
 //! (`k8s.io/kubernetes/pkg/apis/core/validation`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::Map;
@@ -94,9 +94,10 @@ fn recursion(mount: &Map, path: &Path, errors: &mut Errors) {
 
 fn validate_devices(container: &Map, around: &Around<'_>, path: &Path, errors: &mut Errors) {
     let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
-    let mounted = |name: &'static str| -> BTreeSet<&str> {
+    let members = |name: &'static str| -> BTreeSet<&str> {
         items(container, "volumeMounts").map(|(_, mount)| text(mount, name)).collect()
     };
+    let (mounted, mount_places) = (members("name"), members("mountPath"));
     for (index, device) in items(container, "volumeDevices") {
         let path = path.index(index);
         let (name, place) = (text(device, "name"), text(device, "devicePath"));
@@ -122,10 +123,10 @@ fn validate_devices(container: &Map, around: &Around<'_>, path: &Path, errors: &
         } else {
             places.insert(place);
         }
-        if mounted("name").contains(name) {
+        if mounted.contains(name) {
             errors.push(FieldError::invalid(&name_path, name, "must not already exist in volumeMounts"));
         }
-        if mounted("mountPath").contains(place) {
+        if mount_places.contains(place) {
             let detail = "must not already exist as a path in volumeMounts";
             errors.push(FieldError::invalid(&place_path, place, detail));
         }
@@ -164,6 +165,9 @@ pub(crate) fn unreserved(value: &str, path: &Path, errors: &mut Errors) {
 
 /// Variables that are read from files need an empty directory that both containers see.
 pub(crate) fn validate_file_keys(spec: &Map, path: &Path, errors: &mut Errors) {
+    // Of several of one name the last counts.
+    let volumes: BTreeMap<&str, &Map> =
+        items(spec, "volumes").map(|(_, volume)| (text(volume, "name"), volume)).collect();
     for (at, container) in super::containers::visit(spec, path) {
         for (index, variable) in items(container, "env") {
             let Some(key) = object(variable, "valueFrom").and_then(|source| object(source, "fileKeyRef")) else {
@@ -171,10 +175,9 @@ pub(crate) fn validate_file_keys(spec: &Map, path: &Path, errors: &mut Errors) {
             };
             let name = text(key, "volumeName");
             let at = at.child("env").index(index).child("valueFrom").child("fileKeyRef").child("volumeName");
-            // Of several of one name the last counts.
-            match items(spec, "volumes").filter(|(_, volume)| text(volume, "name") == name).last() {
+            match volumes.get(name) {
                 None => errors.push(FieldError::not_found(&at, name)),
-                Some((_, volume)) if object(volume, "emptyDir").is_some() => {}
+                Some(volume) if object(volume, "emptyDir").is_some() => {}
                 Some(_) => {
                     let detail = "referenced volume must be of type emptyDir";
                     errors.push(FieldError::invalid(&at, name, detail));

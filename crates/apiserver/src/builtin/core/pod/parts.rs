@@ -1,6 +1,8 @@
 //! Parts of pods that change through subresources of their own: `/ephemeralcontainers` and `/resize`. All else of what
 //! is sent there is let be (`k8s.io/kubernetes/pkg/registry/core/pod`, `pkg/apis/core/validation`).
 
+use std::collections::BTreeMap;
+
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
 
@@ -93,12 +95,16 @@ pub(crate) fn validate_ephemeral(old: &Map, new: &Map, errors: &mut Errors) {
     }
     let (Some(was), Some(is)) = (object(old, "spec"), object(new, "spec")) else { return };
     let path = Path::new("spec").child("ephemeralContainers");
+    let mut named: BTreeMap<&str, &Map> = BTreeMap::new();
+    for (_, now) in items(is, "ephemeralContainers") {
+        named.entry(text(now, "name")).or_insert(now);
+    }
     for (_, before) in items(was, "ephemeralContainers") {
         let name = text(before, "name");
-        let detail = match items(is, "ephemeralContainers").find(|(_, now)| text(now, "name") == name) {
+        let detail = match named.get(name) {
             None => format!("existing ephemeral containers {name:?} may not be removed\n"),
             // What differs is not shown: it may hold secrets.
-            Some((_, now)) if now != before => format!("existing ephemeral containers {name:?} may not be changed\n"),
+            Some(now) if *now != before => format!("existing ephemeral containers {name:?} may not be changed\n"),
             Some(_) => continue,
         };
         errors.push(FieldError::forbidden(&path, detail));
@@ -234,7 +240,7 @@ mod tests {
     fn check(old: Value, new: Value, expect: &[&str]) {
         let (old, mut new) = (pod(old), pod(new));
         keep_all_but_sizes(&old, &mut new);
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         validate_sizes(&old, &new, &mut errors);
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expect);
     }
@@ -263,7 +269,7 @@ mod tests {
     fn containers_that_were_put_in_stay() {
         let with = |list: Value| json!({"spec": {"ephemeralContainers": list}}).as_object().expect("an object").clone();
         let (old, new) = (with(json!([{"name": "e", "image": "i"}])), with(json!([{"name": "f", "image": "i"}])));
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         validate_ephemeral(&old, &new, &mut errors);
         let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let expect = "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"e\" may not be removed\n";

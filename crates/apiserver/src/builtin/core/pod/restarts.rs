@@ -1,6 +1,8 @@
 //! When a single container is started again: its own policy and the rules of it
 //! (`k8s.io/kubernetes/pkg/apis/core/validation`, KEP-5307).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
 
@@ -61,14 +63,23 @@ pub(crate) fn validate_states(spec: &Map, of: &str, before: &[Value], now: &[Val
     if !of.is_empty() && all_could_restart(spec) {
         return;
     }
-    let ended = |status: &Value| status.at(&["state", "terminated"]).and_then(Value::as_object).cloned();
-    let name = |status: &Value| status.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    fn ended(status: &Value) -> Option<&Map> {
+        status.at(&["state", "terminated"]).and_then(Value::as_object)
+    }
+    fn name(status: &Value) -> &str {
+        status.get("name").and_then(Value::as_str).unwrap_or_default()
+    }
+    let alive: BTreeSet<&str> = now.iter().filter(|status| ended(status).is_none()).map(name).collect();
+    let mut containers: BTreeMap<&str, &Map> = BTreeMap::new();
+    for (_, container) in items(spec, of) {
+        // Names are told apart; where they were not, the first counts.
+        containers.entry(text(container, "name")).or_insert(container);
+    }
     for (index, old) in before.iter().enumerate() {
         let Some(end) = ended(old) else { continue };
-        let revived = now.iter().any(|new| name(new) == name(old) && ended(new).is_none());
-        let container = items(spec, of).find(|(_, container)| text(container, "name") == name(old));
-        let code = int(&end, "exitCode").unwrap_or_default();
-        if revived && !container.is_some_and(|(_, container)| should_restart(container, spec, code)) {
+        let revived = alive.contains(name(old));
+        let code = int(end, "exitCode").unwrap_or_default();
+        if revived && !containers.get(name(old)).is_some_and(|container| should_restart(container, spec, code)) {
             let detail = "may not be transitioned to non-terminated state";
             errors.push(FieldError::forbidden(&path.index(index).child("state"), detail));
         }

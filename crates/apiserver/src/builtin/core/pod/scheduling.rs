@@ -1,7 +1,7 @@
 //! Where pods may run: node affinity, affinity to other pods, spread, tolerations
 //! (`k8s.io/kubernetes/pkg/apis/core/validation`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
@@ -141,14 +141,15 @@ fn label_keys(term: &Map, lists: &[&str], path: &Path, errors: &mut Errors) {
         }
     }
     let wanted: Vec<&str> = texts(term, "matchLabelKeys").collect();
+    let last: BTreeMap<&str, usize> = wanted.iter().enumerate().map(|(place, key)| (*key, place)).collect();
     if let Some(selector) = selector {
         let mut seen: BTreeSet<&str> =
             object(selector, "matchLabels").into_iter().flat_map(Map::iter).map(|(key, _)| key).collect();
         for (_, expression) in items(selector, "matchExpressions") {
             let key = text(expression, "key");
             // What the keys add stands in the selector by now, so that only what stands there twice is told of.
-            if let Some(place) = wanted.iter().rposition(|wanted| *wanted == key).filter(|_| seen.contains(key)) {
-                errors.push(FieldError::invalid(&path.index(place), key, BOTH));
+            if let Some(place) = last.get(key).filter(|_| seen.contains(key)) {
+                errors.push(FieldError::invalid(&path.index(*place), key, BOTH));
             }
             seen.insert(key);
         }
@@ -194,12 +195,13 @@ pub(crate) fn select_own_labels(pod: &mut Map) {
 /// How evenly pods are spread.
 pub(crate) fn spread(spec: &Map, path: &Path, errors: &mut Errors) {
     const WHEN: [&str; 2] = ["DoNotSchedule", "ScheduleAnyway"];
-    let all: Vec<(usize, &Map)> = items(spec, "topologySpreadConstraints").collect();
-    let kind = |constraint: &'_ Map| {
-        (text(constraint, "topologyKey").to_owned(), text(constraint, "whenUnsatisfiable").to_owned())
-    };
-    for (index, constraint) in &all {
-        let path = path.index(*index);
+    // Kubernetes tells of the first of two that are alike.
+    let mut last: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (index, constraint) in items(spec, "topologySpreadConstraints") {
+        last.insert((text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable")), index);
+    }
+    for (index, constraint) in items(spec, "topologySpreadConstraints") {
+        let path = path.index(index);
         let skew = int(constraint, "maxSkew").unwrap_or_default();
         if skew <= 0 {
             errors.push(FieldError::invalid(&path.child("maxSkew"), skew, "must be greater than zero"));
@@ -211,7 +213,7 @@ pub(crate) fn spread(spec: &Map, path: &Path, errors: &mut Errors) {
         if !WHEN.contains(&when) {
             errors.push(FieldError::not_supported(&path.child("whenUnsatisfiable"), when, &WHEN));
         }
-        if all.iter().any(|(other, later)| other > index && kind(later) == kind(constraint)) {
+        if last.get(&(key, when)).is_some_and(|last| *last > index) {
             let at = path.child("{topologyKey, whenUnsatisfiable}");
             errors.push(FieldError::duplicate(&at, format!("{{{key}, {when}}}").as_str()));
         }

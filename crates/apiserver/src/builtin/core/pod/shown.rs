@@ -1,5 +1,7 @@
 //! What tables show of a pod (`k8s.io/kubernetes/pkg/printers/internalversion`, printPod).
 
+use std::collections::BTreeSet;
+
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::time;
 use jiff::Timestamp;
@@ -89,13 +91,13 @@ impl Seen {
     /// Goes through the containers that run first; whether one of them has not ended well.
     fn init(&mut self, spec: &Map, status: &Map) -> bool {
         let all = list(spec, "initContainers").len();
-        let is_sidecar = |name: &str| {
-            items(spec, "initContainers")
-                .any(|(_, container)| text(container, "name") == name && text(container, "restartPolicy") == "Always")
-        };
+        let always: BTreeSet<&str> = items(spec, "initContainers")
+            .filter(|(_, container)| text(container, "restartPolicy") == "Always")
+            .map(|(_, container)| text(container, "name"))
+            .collect();
         let mut sidecars = Seen::default();
         for (index, container) in items(status, "initContainerStatuses") {
-            let sidecar = is_sidecar(text(container, "name"));
+            let sidecar = always.contains(text(container, "name"));
             self.restarted(container);
             if sidecar {
                 sidecars.restarted(container);

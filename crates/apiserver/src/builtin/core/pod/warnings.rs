@@ -11,7 +11,7 @@ use allotment_machinery::object::metadata_str;
 
 use crate::builtin::core::resources;
 use crate::builtin::rules::look::{int, is_given, items, object, object_at, text, texts};
-use crate::registry::Operation;
+use crate::registry::{Operation, Warnings};
 
 use super::annotations::{APP_ARMOR, SECCOMP_OF_CONTAINER, SECCOMP_OF_POD};
 use super::containers::visit;
@@ -55,20 +55,20 @@ const OLD_VOLUMES: [(&str, &str, &str); 9] = [
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
 /// What is said of a new pod. Changes are made by programs, which read no warnings.
-pub(crate) fn of_pod(operation: Operation<'_>, pod: &Map) -> Vec<String> {
+pub(crate) fn of_pod(operation: Operation<'_>, pod: &Map) -> Warnings {
     if !matches!(operation, Operation::Create) {
-        return Vec::new();
+        return Warnings::default();
     }
-    let mut warnings: Vec<String> = of_name(pod, "the Pod's hostname").into_iter().collect();
+    let mut warnings: Warnings = of_name(pod, "the Pod's hostname").into_iter().collect();
     warnings.extend(of(pod, false, &Path::root()));
     warnings
 }
 
 /// What is said of the template at `path` of a workload, where it is new or something desired has changed.
-pub(crate) fn of_template(operation: Operation<'_>, object: &Map, path: &[&str]) -> Vec<String> {
+pub(crate) fn of_template(operation: Operation<'_>, object: &Map, path: &[&str]) -> Warnings {
     let generation = |object: &Map| object_at(object, &["metadata"]).and_then(|metadata| int(metadata, "generation"));
     if matches!(operation, Operation::Update { old, .. } if generation(old) == generation(object)) {
-        return Vec::new();
+        return Warnings::default();
     }
     let place = path.iter().fold(Path::root(), |place, name| place.child(name));
     object_at(object, path).map(|template| of(template, true, &place)).unwrap_or_default()
@@ -91,10 +91,10 @@ fn of_name(object: &Map, used: &str) -> Option<String> {
 }
 
 /// A pod or a template: its metadata and its spec.
-fn of(owner: &Map, in_template: bool, path: &Path) -> Vec<String> {
+fn of(owner: &Map, in_template: bool, path: &Path) -> Warnings {
     let empty = Map::new();
     let (spec, at) = (object(owner, "spec").unwrap_or(&empty), path.child("spec"));
-    let mut warnings = Vec::new();
+    let mut warnings = Warnings::default();
     places(spec, &at, &mut warnings);
     let annotations_path = path.child("metadata").child("annotations");
     let own = annotations::of(owner).unwrap_or(&empty);
@@ -146,7 +146,7 @@ fn of(owner: &Map, in_template: bool, path: &Path) -> Vec<String> {
 }
 
 /// Labels of nodes under names of old, and constraints without a selector.
-fn places(spec: &Map, path: &Path, warnings: &mut Vec<String>) {
+fn places(spec: &Map, path: &Path, warnings: &mut Warnings) {
     let old = |key: &str| OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, message)| *message);
     for (key, message) in
         object(spec, "nodeSelector").into_iter().flat_map(Map::iter).filter_map(|(key, _)| Some((key, old(key)?)))
@@ -190,7 +190,7 @@ fn places(spec: &Map, path: &Path, warnings: &mut Vec<String>) {
 }
 
 /// Terms without a selector.
-fn selectors(spec: &Map, path: &Path, warnings: &mut Vec<String>) {
+fn selectors(spec: &Map, path: &Path, warnings: &mut Warnings) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let Some(terms) = object_at(spec, &["affinity", kind]) else { continue };
         let path = path.child(kind);
@@ -207,7 +207,7 @@ fn selectors(spec: &Map, path: &Path, warnings: &mut Vec<String>) {
 }
 
 /// Tells of elements of a list that say the same again.
-fn repeated(spec: &Map, name: &str, member: &str, path: &Path, warnings: &mut Vec<String>) {
+fn repeated(spec: &Map, name: &str, member: &str, path: &Path, warnings: &mut Warnings) {
     let mut seen = BTreeSet::new();
     for (index, element) in items(spec, name) {
         if !seen.insert(text(element, member)) {
@@ -218,7 +218,7 @@ fn repeated(spec: &Map, name: &str, member: &str, path: &Path, warnings: &mut Ve
 }
 
 /// Memory that is no whole number of bytes.
-fn fractions(owner: &Map, kind: &str, path: &Path, warnings: &mut Vec<String>) {
+fn fractions(owner: &Map, kind: &str, path: &Path, warnings: &mut Warnings) {
     for (name, value) in
         resources::entries(owner, kind).filter(|(name, _)| matches!(*name, "memory" | "ephemeral-storage"))
     {
@@ -230,7 +230,7 @@ fn fractions(owner: &Map, kind: &str, path: &Path, warnings: &mut Vec<String>) {
 }
 
 /// What is said of the spec of a claim.
-pub(crate) fn of_claim(claim: &Map, path: &Path, warnings: &mut Vec<String>) {
+pub(crate) fn of_claim(claim: &Map, path: &Path, warnings: &mut Warnings) {
     let Some(wanted) = object(claim, "resources") else { return };
     for (name, value) in resources::entries(wanted, "requests").filter(|(name, _)| *name == "storage") {
         if resources::is_fraction(value) {
@@ -241,7 +241,7 @@ pub(crate) fn of_claim(claim: &Map, path: &Path, warnings: &mut Vec<String>) {
 }
 
 /// Profiles that are given as annotations only.
-fn profiles(annotations: &Map, spec: &Map, in_template: bool, path: &Path, warnings: &mut Vec<String>) {
+fn profiles(annotations: &Map, spec: &Map, in_template: bool, path: &Path, warnings: &mut Warnings) {
     let has = |owner: &Map, name: &str| object(owner, "securityContext").is_some_and(|context| is_given(context, name));
     let at = path.child("metadata").child("annotations");
     let seccomp = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
@@ -262,7 +262,7 @@ fn profiles(annotations: &Map, spec: &Map, in_template: bool, path: &Path, warni
 }
 
 /// A variable that stands twice hides the first, unless it is made of it.
-fn hidden_variables(container: &Map, path: &Path, warnings: &mut Vec<String>) {
+fn hidden_variables(container: &Map, path: &Path, warnings: &mut Warnings) {
     let mut seen = BTreeSet::new();
     for (index, variable) in items(container, "env") {
         let (name, value) = (text(variable, "name"), text(variable, "value"));
@@ -277,7 +277,7 @@ fn hidden_variables(container: &Map, path: &Path, warnings: &mut Vec<String>) {
 }
 
 /// Addresses that are written in another way than the usual one.
-fn of_address(text: &str, path: &Path, warnings: &mut Vec<String>) {
+fn of_address(text: &str, path: &Path, warnings: &mut Warnings) {
     let Ok(IpAddr::V6(address)) = text.parse::<IpAddr>() else { return };
     if let Some(plain) = address.to_ipv4_mapped() {
         warnings.push(format!("{path}: non-standard IP address {text:?} is invalid: use \"{plain}\""));

@@ -4,7 +4,7 @@
 //! Pure. What is taken, and that nobody else takes it meanwhile, is left to [`crate::server`]. A cluster has
 //! addresses of IPv4 only.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use allotment_machinery::field::{FieldError, Path};
@@ -12,6 +12,7 @@ use allotment_machinery::json::{Map, Value};
 
 use super::rules;
 use super::{HEADLESS, is_headless, needs_address, needs_health_port, needs_node_port};
+use crate::builtin::rules::Errors;
 use crate::builtin::rules::look::{flag, int, is_given, items, items_mut, list, object, text, texts};
 
 /// Addresses of Services: 10.0.0.0/16.
@@ -96,9 +97,12 @@ fn keep(was: &Map, is: &mut Map) {
         let used =
             |spec: &Map| items(spec, "ports").filter_map(|(_, port)| int(port, "nodePort")).collect::<BTreeSet<_>>();
         let both: BTreeSet<i64> = used(was).intersection(&used(is)).copied().collect();
+        let mut named: BTreeMap<&str, Option<i64>> = BTreeMap::new();
+        for (_, old) in items(was, "ports") {
+            named.entry(text(old, "name")).or_insert_with(|| int(old, "nodePort"));
+        }
         for port in items_mut(is, "ports").filter(|port| int(port, "nodePort").unwrap_or_default() == 0) {
-            let before = items(was, "ports").find(|(_, old)| text(old, "name") == text(port, "name"));
-            let before = before.and_then(|(_, old)| int(old, "nodePort"));
+            let before = named.get(text(port, "name")).copied().flatten();
             if let Some(before) = before.filter(|before| *before != 0 && !both.contains(before)) {
                 port.insert("nodePort", before);
             }
@@ -146,10 +150,10 @@ fn families(was: Option<&Map>, spec: &mut Map) -> Result<(), Refusal> {
         };
         spec.insert("ipFamilyPolicy", policy);
     }
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     rules::validate_families(spec, &mut errors);
     if !errors.is_empty() {
-        return Err(Refusal::Invalid(errors));
+        return Err(Refusal::Invalid(errors.into_vec()));
     }
     let path = Path::new("spec");
     let policy = text(spec, "ipFamilyPolicy").to_owned();
@@ -185,7 +189,7 @@ fn families(was: Option<&Map>, spec: &mut Map) -> Result<(), Refusal> {
         }
     }
     if !errors.is_empty() {
-        return Err(Refusal::Invalid(errors));
+        return Err(Refusal::Invalid(errors.into_vec()));
     }
     if families.is_empty() {
         families.push("IPv4".to_owned());
@@ -273,6 +277,34 @@ fn addresses(was: Option<&Map>, spec: &mut Map, taker: &mut Taker<'_>) -> Result
     Ok(())
 }
 
+/// Ports of nodes that the ports of a Service have.
+#[derive(Default)]
+struct Given {
+    /// By number, each once and the first ones first. No more of them than there are to be given.
+    of_number: BTreeMap<i64, (Vec<i64>, BTreeSet<i64>)>,
+    /// Those that a protocol has.
+    of_protocol: BTreeSet<(String, i64)>,
+}
+
+impl Given {
+    fn add(&mut self, number: i64, protocol: &str, node: i64) {
+        let (nodes, seen) = self.of_number.entry(number).or_default();
+        if seen.insert(node) {
+            nodes.push(node);
+        }
+        self.of_protocol.insert((protocol.to_owned(), node));
+    }
+
+    /// The first that the number has for other protocols only.
+    fn shared(&self, number: i64, protocol: &str) -> Option<i64> {
+        let mut of = (protocol.to_owned(), 0);
+        self.of_number.get(&number)?.0.iter().copied().find(|node| {
+            of.1 = *node;
+            !self.of_protocol.contains(&of)
+        })
+    }
+}
+
 fn node_ports(was: Option<&Map>, spec: &mut Map, taker: &mut Taker<'_>) -> Result<(), Refusal> {
     let had: BTreeSet<i64> =
         was.into_iter().flat_map(|was| items(was, "ports")).filter_map(|(_, port)| int(port, "nodePort")).collect();
@@ -283,23 +315,22 @@ fn node_ports(was: Option<&Map>, spec: &mut Map, taker: &mut Taker<'_>) -> Resul
         }
     }
     // One port of several protocols has one number at the nodes.
-    let mut given: Vec<(i64, String, i64)> = items(spec, "ports")
-        .filter_map(|(_, port)| Some((int(port, "port")?, text(port, "protocol").to_owned(), int(port, "nodePort")?)))
-        .filter(|(_, _, node)| *node != 0)
-        .collect();
+    let mut given = Given::default();
+    for (_, port) in items(spec, "ports") {
+        if let (Some(number), Some(node)) = (int(port, "port"), int(port, "nodePort").filter(|node| *node != 0)) {
+            given.add(number, text(port, "protocol"), node);
+        }
+    }
     for port in items_mut(spec, "ports").filter(|_| allocates) {
         if int(port, "nodePort").unwrap_or_default() != 0 {
             continue;
         }
         let (number, protocol) = (int(port, "port").unwrap_or_default(), text(port, "protocol").to_owned());
-        let same = given.iter().find(|(have, of, node)| {
-            *have == number && *of != protocol && !given.iter().any(|(_, of, other)| *of == protocol && other == node)
-        });
-        let node = match same.filter(|_| was.is_none()) {
-            Some((_, _, node)) => *node,
+        let node = match given.shared(number, &protocol).filter(|_| was.is_none()) {
+            Some(node) => node,
             None => i64::from(taker.next_port("nodePort")?),
         };
-        given.push((number, protocol, node));
+        given.add(number, &protocol, node);
         port.insert("nodePort", node);
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::builtin::rules::Rules;
 use crate::builtin::rules::addresses::{address_warning, block_warning};
 use crate::builtin::rules::balancer::{status_warnings, validate_service_status};
 use crate::builtin::rules::look::{int, is_given, items, items_mut, list, object, object_at, text, texts};
-use crate::registry::Operation;
+use crate::registry::{Operation, Warnings};
 
 /// The address of a Service that wants none.
 pub(crate) const HEADLESS: &str = "None";
@@ -44,8 +44,8 @@ pub(crate) const SERVICE: Rules = Rules {
 };
 
 /// What is said of members that have no effect, or will have none (`k8s.io/kubernetes/pkg/api/service`).
-fn warnings(service: &Map) -> Vec<String> {
-    let mut warnings = Vec::new();
+fn warnings(service: &Map) -> Warnings {
+    let mut warnings = Warnings::default();
     if object_at(service, &["metadata", "annotations"]).is_some_and(|have| have.contains_key(TOPOLOGY_HINTS)) {
         warnings.push(format!(
             "annotation {TOPOLOGY_HINTS} is deprecated, please use service.kubernetes.io/topology-mode instead"
