@@ -1,6 +1,7 @@
 //! What a client is warned of: as much as an answer has room for, however much there is to say.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
 /// The most warnings that are kept for one answer: no more of them fit into its headers.
 const MAX_WARNINGS: usize = 256;
@@ -35,6 +36,14 @@ impl Warnings {
     /// Whether nothing more is kept, so that nothing more need be looked for.
     pub fn is_full(&self) -> bool {
         self.full
+    }
+}
+
+impl Deref for Warnings {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.kept
     }
 }
 

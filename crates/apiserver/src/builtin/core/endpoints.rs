@@ -287,8 +287,8 @@ mod tests {
         check("a", &[short]);
         check("a.", &[short]);
         let warned = |slice: Value| (ENDPOINT_SLICE.warn)(Operation::Create, &judged::object(slice));
-        assert_eq!(warned(slice("FQDN", "a.b", "")), ["spec.addressType: FQDN endpoints are deprecated"]);
-        assert_eq!(warned(slice("IPv4", "192.0.2.1", "")), [""; 0]);
+        assert_eq!(*warned(slice("FQDN", "a.b", "")), ["spec.addressType: FQDN endpoints are deprecated"]);
+        assert!(warned(slice("IPv4", "192.0.2.1", "")).is_empty());
     }
 
     #[test]
