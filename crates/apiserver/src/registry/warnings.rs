@@ -5,6 +5,8 @@ use std::ops::Deref;
 
 /// The most warnings that are kept for one answer: no more of them fit into its headers.
 const MAX_WARNINGS: usize = 256;
+/// The most that are looked at for one answer: the same text may come from each two elements of a list.
+const MAX_OFFERED: usize = 16 * MAX_WARNINGS;
 /// The most bytes of all warnings of a reply together: header sections are bounded everywhere.
 pub(crate) const MAX_WARNING_BYTES: usize = 4 * 1024;
 
@@ -14,6 +16,7 @@ pub(crate) const MAX_WARNING_BYTES: usize = 4 * 1024;
 pub struct Warnings {
     kept: Vec<String>,
     seen: BTreeSet<String>,
+    offered: usize,
     bytes: usize,
     full: bool,
 }
@@ -21,6 +24,8 @@ pub struct Warnings {
 impl Warnings {
     /// Adds a warning, if there is room and it has not been told yet.
     pub fn push(&mut self, text: String) {
+        self.offered += 1;
+        self.full = self.full || self.offered > MAX_OFFERED;
         if self.full || self.seen.contains(&text) {
             return;
         }
@@ -95,7 +100,10 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_told_once() {
+    fn the_same_is_told_once_and_not_looked_at_for_ever() {
+        let same: Warnings = (0..u32::MAX).map(|_| "a".to_owned()).collect();
+        assert!(same.is_full());
+        assert_eq!(*same, ["a"]);
         let warnings: Warnings = ["a", "b", "a"].map(str::to_owned).into_iter().collect();
         assert_eq!(warnings.into_iter().collect::<Vec<_>>(), ["a", "b"]);
     }
