@@ -17,6 +17,8 @@ use crate::status::ApiError;
 
 /// How many objects are looked at between two chances for other requests to run.
 const CHUNK: usize = 1000;
+/// The same in stored bytes, where objects have to be read to be selected.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Answers a GET on a collection.
 pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
@@ -163,10 +165,18 @@ pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Sel
         let page = read.map_err(|error| list_error(tenant, &error, options, after.as_ref()))?;
         at = Some(page.revision);
         let count = page.entries.len();
+        let mut read = 0;
         for (index, entry) in page.entries.into_iter().enumerate() {
             after = Some((Arc::clone(&entry.namespace), Arc::clone(&entry.name)));
-            if !everything && !selection.selects(call.row, &entry) {
-                continue;
+            if !everything {
+                read += entry.body.len();
+                if read >= CHUNK_BYTES {
+                    read = 0;
+                    tokio::task::yield_now().await;
+                }
+                if !selection.selects(call.row, &entry) {
+                    continue;
+                }
             }
             entries.push(entry);
             let behind = count - index - 1 + page.remaining;
