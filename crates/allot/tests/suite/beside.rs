@@ -170,3 +170,21 @@ async fn a_folder_is_that_of_one_api_server_and_no_whole_platforms() {
     let arguments = ["controllers", "--lease-duration", "3s", "--kubeconfig", own.to_str().expect("a path")];
     check(&arguments, "it keeps clusters of another API server");
 }
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn one_that_cannot_listen_ends_and_gives_the_lease_back() {
+    let folder = Folder::new();
+    folder.kubernetes().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listen = taken.local_addr().expect("its address").to_string();
+    let own = folder.own_kubeconfig();
+    let mut command = allot(&folder);
+    command.args(["controllers", "--lease-duration", "3s", "--listen", &listen]);
+    command.arg("--kubeconfig").arg(own).arg("--data-dir").arg(folder.data());
+    let ran = tokio::task::spawn_blocking(move || command.output().expect("it runs"));
+    let output = tokio::time::timeout(LIMIT, ran).await.expect("it ends").expect("no panic");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(13), "{text}");
+    assert_eq!(holder(&client(&folder.kubeconfig()).await).await, "", "nobody has to wait for its end");
+}
