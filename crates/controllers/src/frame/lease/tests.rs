@@ -1,3 +1,5 @@
+//! When a Lease is free, and the proportions of its times. What follows from them is tested in `landscape`.
+
 use super::*;
 
 fn sight(holder: Option<&str>, seconds: i32, since: Instant) -> Sight {
