@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use allotment_api::requests::{Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose};
 use allotment_core::requests::{Object, Plan, Snapshot, decide_request};
-use allotment_core::write::ObjectKey;
+use allotment_core::write::{ObjectKey, Write};
 use k8s_openapi::jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -92,6 +92,26 @@ fn landscape(clusters: usize, requests: usize) -> Result<Snapshot, Failure> {
     Ok(snapshot)
 }
 
+/// Carries decisions about a request out in the snapshot, as far as they are about statuses.
+fn settle(snapshot: &mut Snapshot, key: &ObjectKey, now: Timestamp) -> Result<(), Failure> {
+    loop {
+        let mut names = std::iter::empty();
+        match decide_request(snapshot, key, now, &mut names) {
+            Plan::WriteStatus(Write::ApplyStatus { object, .. }) => {
+                let mut request = snapshot.request(key).cloned().ok_or("the request is gone")?;
+                request.status = Some(serde_json::from_value(object["status"].clone())?);
+                snapshot.apply(Object::Request(Box::new(request)));
+            }
+            Plan::WriteGrantStatus(Write::ApplyStatus { object, .. }) => {
+                let mut grant = snapshot.grant(key).cloned().ok_or("the Grant is gone")?;
+                grant.status = Some(serde_json::from_value(object["status"].clone())?);
+                snapshot.apply(Object::Grant(Box::new(grant)));
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
 /// Decides requests of one kind, each once, with one Cluster changed before each.
 fn measure(
     name: &str,
@@ -141,7 +161,13 @@ fn main() -> Result<(), Failure> {
     let begun = Instant::now();
     let mut snapshot = landscape(clusters, requests)?;
     println!("{clusters} Clusters and {requests} requests read and indexed in {:.1} s", begun.elapsed().as_secs_f64());
-    measure("granted ones looked at again", &mut snapshot, clusters, requests, |turn| turn % requests)?;
+    measure("granted ones, told so", &mut snapshot, clusters, requests, |turn| turn % requests)?;
+    let now: Timestamp = "2027-01-02T00:00:00Z".parse()?;
+    for index in 0..requests.min(DECISIONS) {
+        settle(&mut snapshot, &key(index), now)?;
+    }
+    snapshot.take_due();
+    measure("granted ones, looked at again", &mut snapshot, clusters, requests, |turn| turn % requests)?;
     let new = requests;
     for index in 0..DECISIONS {
         snapshot.apply(request(new + index, clusters, json!({"purposes": [format!("purpose-{}", index % PURPOSES)]}))?);
@@ -161,5 +187,10 @@ fn main() -> Result<(), Failure> {
         )?);
     }
     snapshot.take_due();
-    measure("refused ones with findings", &mut snapshot, clusters, requests, |turn| new + turn % refused)
+    measure("refused ones, told so with findings", &mut snapshot, clusters, requests, |turn| new + turn % refused)?;
+    for index in 0..refused {
+        settle(&mut snapshot, &key(new + index), now)?;
+    }
+    snapshot.take_due();
+    measure("refused ones, looked at again", &mut snapshot, clusters, requests, |turn| new + turn % refused)
 }

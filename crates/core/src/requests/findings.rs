@@ -1,7 +1,11 @@
 //! What each candidate lacks, for people: fewest unmet first, then by name, bounded.
 
+use std::collections::BTreeMap;
+
 use allotment_api::reasons::FindingReason;
 use allotment_api::requests::Finding;
+
+use crate::write::ObjectKey;
 
 /// Most findings in a status: enough to see what would help, small enough for an object.
 pub const MAX_FINDINGS: usize = 32;
@@ -9,60 +13,92 @@ pub const MAX_FINDINGS: usize = 32;
 /// One unmet requirement: why, and the trait, version or purpose as it was written.
 pub(crate) type Unmet = (FindingReason, String);
 
-/// A profile or a Cluster, and which of [`Findings::unmet`] it lacks. Sorted as findings are.
+/// Clusters by the text that names them.
+pub(crate) type Members = BTreeMap<String, ObjectKey>;
+
+/// Candidates that lack the same: a profile by itself, or Clusters of it.
+#[derive(Debug)]
+struct Group<'a> {
+    provider: &'a str,
+    profile: &'a str,
+    clusters: Clusters<'a>,
+    unmet: Vec<Unmet>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Clusters<'a> {
+    /// The name of one; empty for the profile by itself.
+    One(&'a str),
+    All(&'a Members),
+}
+
+impl<'a> Group<'a> {
+    fn len(&self) -> usize {
+        match self.clusters {
+            Clusters::One(_) => 1,
+            Clusters::All(members) => members.len(),
+        }
+    }
+
+    /// The first of its candidates by name; more are never listed.
+    fn first(&self) -> impl Iterator<Item = Candidate<'_>> {
+        let (one, all) = match self.clusters {
+            Clusters::One(name) => (Some(name), None),
+            Clusters::All(members) => (None, Some(members)),
+        };
+        let names = one.into_iter().chain(all.into_iter().flat_map(BTreeMap::keys).map(String::as_str));
+        let Group { provider, profile, unmet, .. } = self;
+        names.take(MAX_FINDINGS).map(|cluster| Candidate { count: unmet.len(), provider, profile, cluster, unmet })
+    }
+}
+
+/// Candidates are sorted as findings are.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate<'a> {
     count: usize,
     provider: &'a str,
     profile: &'a str,
     cluster: &'a str,
-    unmet: usize,
+    unmet: &'a [Unmet],
 }
 
 /// Findings being collected. What is said of a candidate is written out only if it is listed.
 #[derive(Debug, Default)]
 pub(crate) struct Findings<'a> {
-    candidates: Vec<Candidate<'a>>,
-    unmet: Vec<Vec<Unmet>>,
-    /// How many findings there are of all candidates.
-    total: usize,
+    groups: Vec<Group<'a>>,
 }
 
 impl<'a> Findings<'a> {
     /// Adds a candidate; one that lacks nothing is not listed.
     pub(crate) fn add(&mut self, provider: &'a str, profile: &'a str, cluster: &'a str, unmet: Vec<Unmet>) {
-        self.add_all(provider, profile, std::iter::once(cluster), unmet);
+        self.add_group(provider, profile, Clusters::One(cluster), unmet);
     }
 
-    /// Adds candidates that lack the same, in the order of their names.
-    pub(crate) fn add_all(
-        &mut self,
-        provider: &'a str,
-        profile: &'a str,
-        clusters: impl ExactSizeIterator<Item = &'a str>,
-        mut unmet: Vec<Unmet>,
-    ) {
-        if unmet.is_empty() {
-            return;
+    /// Adds Clusters that lack the same.
+    pub(crate) fn add_all(&mut self, provider: &'a str, profile: &'a str, clusters: &'a Members, unmet: Vec<Unmet>) {
+        self.add_group(provider, profile, Clusters::All(clusters), unmet);
+    }
+
+    fn add_group(&mut self, provider: &'a str, profile: &'a str, clusters: Clusters<'a>, mut unmet: Vec<Unmet>) {
+        if !unmet.is_empty() {
+            unmet.sort_by(|left, right| (left.0.as_str(), &left.1).cmp(&(right.0.as_str(), &right.1)));
+            self.groups.push(Group { provider, profile, clusters, unmet });
         }
-        unmet.sort_by(|left, right| (left.0.as_str(), &left.1).cmp(&(right.0.as_str(), &right.1)));
-        self.total += clusters.len() * unmet.len();
-        let (count, at) = (unmet.len(), self.unmet.len());
-        let candidate = |cluster| Candidate { count, provider, profile, cluster, unmet: at };
-        self.candidates.extend(clusters.take(MAX_FINDINGS).map(candidate));
-        self.unmet.push(unmet);
     }
 
     /// The findings to list, and how many there are beyond.
     pub(crate) fn bounded(mut self) -> (Vec<Finding>, usize) {
-        if self.candidates.len() > MAX_FINDINGS {
-            self.candidates.select_nth_unstable(MAX_FINDINGS);
-            self.candidates.truncate(MAX_FINDINGS);
+        self.groups.sort_by_key(|group| group.unmet.len());
+        let mut candidates: Vec<Candidate<'_>> = Vec::new();
+        for lacking_as_much in self.groups.chunk_by(|left, right| left.unmet.len() == right.unmet.len()) {
+            if candidates.len() >= MAX_FINDINGS {
+                break;
+            }
+            candidates.extend(lacking_as_much.iter().flat_map(Group::first));
         }
-        self.candidates.sort_unstable();
-        let each = self.candidates.iter().flat_map(|candidate| {
-            let unmet = self.unmet.get(candidate.unmet).into_iter().flatten();
-            unmet.map(|(reason, detail)| Finding {
+        candidates.sort_unstable();
+        let each = candidates.iter().flat_map(|candidate| {
+            candidate.unmet.iter().map(|(reason, detail)| Finding {
                 provider: candidate.provider.to_owned(),
                 profile: candidate.profile.to_owned(),
                 cluster: candidate.cluster.to_owned(),
@@ -71,7 +107,8 @@ impl<'a> Findings<'a> {
             })
         });
         let listed: Vec<Finding> = each.take(MAX_FINDINGS).collect();
-        let omitted = self.total - listed.len();
+        let total: usize = self.groups.iter().map(|group| group.len() * group.unmet.len()).sum();
+        let omitted = total - listed.len();
         (listed, omitted)
     }
 }

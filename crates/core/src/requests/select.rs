@@ -112,10 +112,11 @@ impl Snapshot {
     /// Where a request goes that is bound to nothing yet.
     pub fn place(&self, request: &ClusterRequest, asked: &Aggregated, now: Timestamp) -> Placement {
         let purposes: BTreeSet<String> = request.spec.purposes.iter().cloned().collect();
+        let from = request.metadata.namespace.as_deref().unwrap_or_default();
         let existing = if asked.dedicated {
-            self.best_spare(&purposes, asked, now)
+            self.best_spare(&purposes, asked, from, now)
         } else {
-            self.best_shared(&purposes, asked, now)
+            self.best_shared(&purposes, asked, from, now)
         };
         if let Some(cluster) = existing {
             return Placement::Existing { cluster };
@@ -128,11 +129,12 @@ impl Snapshot {
                     "no Cluster takes the request, and {count} with purpose {purpose:?} are as many as its maxClusters allows"
                 );
                 let detail = Some((FindingReason::MaxClustersReached, purpose));
-                Placement::None(self.refusal(&purposes, asked, now, RequestReason::MaxClustersReached, message, detail))
+                let reason = RequestReason::MaxClustersReached;
+                Placement::None(self.refusal(&purposes, asked, from, now, reason, message, detail))
             }
             (None, _) => {
                 let (reason, message) = self.furthest(asked);
-                Placement::None(self.refusal(&purposes, asked, now, reason, message, None))
+                Placement::None(self.refusal(&purposes, asked, from, now, reason, message, None))
             }
         }
     }
@@ -164,9 +166,15 @@ impl Snapshot {
         Some(Timestamp::from_second(deadline).unwrap_or(Timestamp::MAX))
     }
 
-    fn best_shared(&self, purposes: &BTreeSet<String>, asked: &Aggregated, now: Timestamp) -> Option<ObjectKey> {
+    fn best_shared(
+        &self,
+        purposes: &BTreeSet<String>,
+        asked: &Aggregated,
+        from: &str,
+        now: Timestamp,
+    ) -> Option<ObjectKey> {
         let fitting = self.shared.iter().filter_map(|(shape, members)| {
-            let rank = self.rank_shape(shape, purposes, asked)?;
+            let rank = self.rank_shape(shape, purposes, asked, from)?;
             let (tenants, key) = self.first_in_time(members, asked.strategy, now)?;
             let tenants = i64::try_from(tenants).unwrap_or(i64::MAX);
             let by_strategy = if asked.strategy == Strategy::Pack { -tenants } else { tenants };
@@ -176,8 +184,8 @@ impl Snapshot {
     }
 
     /// How well Clusters of a shape fit; `None` where they do not.
-    fn rank_shape(&self, shape: &Shape, purposes: &BTreeSet<String>, asked: &Aggregated) -> Option<Rank> {
-        if !purposes.is_subset(&shape.purposes) {
+    fn rank_shape(&self, shape: &Shape, purposes: &BTreeSet<String>, asked: &Aggregated, from: &str) -> Option<Rank> {
+        if !purposes.is_subset(&shape.purposes) || !is_within_reach(shape.home.as_deref(), asked, from) {
             return None;
         }
         let profile = self.profiles.get(&shape.provider)?.get(&shape.profile)?;
@@ -214,7 +222,13 @@ impl Snapshot {
         None
     }
 
-    fn best_spare(&self, purposes: &BTreeSet<String>, asked: &Aggregated, now: Timestamp) -> Option<ObjectKey> {
+    fn best_spare(
+        &self,
+        purposes: &BTreeSet<String>,
+        asked: &Aggregated,
+        from: &str,
+        now: Timestamp,
+    ) -> Option<ObjectKey> {
         let spares = self.spares.get(purposes)?.iter();
         let fitting = spares.filter_map(|key| {
             let cluster = self.clusters.get(key).filter(|cluster| !self.is_overdue(cluster, now))?;
@@ -225,8 +239,9 @@ impl Snapshot {
                 profile: reference.profile.clone(),
                 version: running_version(cluster).to_owned(),
                 spare: true,
+                home: home(cluster),
             };
-            let rank = self.rank_shape(&shape, purposes, asked)?;
+            let rank = self.rank_shape(&shape, purposes, asked, from)?;
             Some((!is_true(cluster, ConditionType::ClusterHealthy), rank, key))
         });
         fitting.min().map(|(_, _, key)| key.clone())
@@ -281,6 +296,7 @@ impl Snapshot {
         cluster: &Cluster,
         purposes: &BTreeSet<String>,
         asked: &Aggregated,
+        from: &str,
         now: Timestamp,
     ) -> Vec<Unmet> {
         let spec = &cluster.spec;
@@ -288,6 +304,9 @@ impl Snapshot {
         match self.closed(cluster) {
             Some(reason) => unmet.push((reason, String::new())),
             None if self.is_overdue(cluster, now) => unmet.push((FindingReason::Unhealthy, String::new())),
+            None if !is_within_reach(home(cluster).as_deref(), asked, from) => {
+                unmet.push((FindingReason::NotOpened, String::new()));
+            }
             None => {}
         }
         let missing = purposes.iter().filter(|purpose| !spec.purposes.contains(purpose));
@@ -374,6 +393,7 @@ impl Snapshot {
         &self,
         purposes: &BTreeSet<String>,
         asked: &Aggregated,
+        from: &str,
         now: Timestamp,
         reason: RequestReason,
         message: String,
@@ -390,13 +410,11 @@ impl Snapshot {
             }
         }
         for (alike, members) in &self.alike {
-            let unmet = |key| self.clusters.get(key).map(|it| self.unmet_by_cluster(it, purposes, asked, now));
+            let unmet = |key| self.clusters.get(key).map(|it| self.unmet_by_cluster(it, purposes, asked, from, now));
             // What is alike lacks the same, but for the age of Clusters that were never healthy.
             let common = members.values().next().filter(|_| alike.provisioned).and_then(unmet);
             match common {
-                Some(unmet) => {
-                    findings.add_all(&alike.provider, &alike.profile, members.keys().map(String::as_str), unmet);
-                }
+                Some(unmet) => findings.add_all(&alike.provider, &alike.profile, members, unmet),
                 None => {
                     for (name, key) in members {
                         findings.add(&alike.provider, &alike.profile, name, unmet(key).unwrap_or_default());
@@ -407,6 +425,19 @@ impl Snapshot {
         let (findings, findings_omitted) = findings.bounded();
         Refusal { reason, message, findings, findings_omitted }
     }
+}
+
+/// The namespace of a Cluster that was written by hand. Whoever may write one there owns it by `clusterRef`, so it is
+/// not for requests of others.
+pub(crate) fn home(cluster: &Cluster) -> Option<String> {
+    cluster.spec.deletion_policy.is_none().then(|| cluster.metadata.namespace.clone().unwrap_or_default())
+}
+
+/// Whether requests of namespace `from` may go to a Cluster of that home: they may to one that the platform made, to
+/// their own, and to one where the platform would have made it, since only operators write there.
+fn is_within_reach(home: Option<&str>, asked: &Aggregated, from: &str) -> bool {
+    let operators = asked.namespace.as_deref().unwrap_or(names::CLUSTERS_NAMESPACE);
+    home.is_none_or(|home| home == from || home == operators)
 }
 
 /// Names in quotes, in a row.

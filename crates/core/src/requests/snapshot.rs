@@ -22,12 +22,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::conditions::is_true;
 use super::expressions::Equivalences;
+use super::findings::Members;
 use super::namespaces::selects;
 use super::queue::QueueOrder;
 use super::versions::{Offer, Version};
 use crate::write::ObjectKey;
 
-use alike::{Alike, Members};
+use alike::Alike;
 pub use object::{Object, ObjectKind};
 pub(crate) use open::Shape;
 use open::Slot;

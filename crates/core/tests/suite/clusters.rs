@@ -155,6 +155,35 @@ fn a_cluster_written_by_hand_takes_requests_only_if_opened() {
 }
 
 #[test]
+fn a_cluster_written_by_hand_takes_no_requests_of_namespaces_that_do_not_own_it() {
+    for (home, from, spec, expect) in [
+        ("mine", "team", json!({}), false),
+        ("team", "team", json!({}), true),
+        ("allot-clusters", "team", json!({}), true),
+        ("mine", "team", json!({"namespace": "mine"}), true),
+        ("allot-clusters", "team", json!({"namespace": "shared"}), false),
+    ] {
+        for dedicated in [false, true] {
+            let mut store = landscape();
+            for name in ["mine", "shared"] {
+                store.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            }
+            let mut purposes = spec.clone();
+            purposes["dedicated"] = json!(dedicated);
+            store.put(purpose("p", purposes));
+            store.put(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster",
+                "metadata": {"name": "hand", "namespace": home},
+                "spec": {"clusterProviderRef": {"name": "local", "profile": "local"}, "kubernetes": {"version": "1.36.3"},
+                    "purposes": ["p"], "dedicated": dedicated}}));
+            store.put(request(from, "r", json!({"purposes": ["p"]})));
+            settle(&mut store, &mut Scheduler::default(), &mut Names::default());
+            let grant = store.get("ClusterRequestGrant", from, "r").expect("granted");
+            assert_eq!(grant["spec"]["clusterRef"]["name"] == "hand", expect, "{home} {spec} {dedicated}");
+        }
+    }
+}
+
+#[test]
 fn a_cluster_gone_by_force_leaves_the_request_granted_and_lost() {
     let mut store = landscape();
     let (mut scheduler, mut names) = granted(&mut store);

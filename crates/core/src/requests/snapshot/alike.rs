@@ -1,12 +1,11 @@
 //! All Clusters, grouped by everything that tells what a request misses in them. So why a request is refused is
 //! found by looking at a few dozen groups, however many Clusters there are. What is missing is told by `select`.
 
-use std::collections::BTreeMap;
-
 use allotment_api::reasons::FindingReason;
 use allotment_api::requests::Cluster;
 
 use super::{Snapshot, is_provisioned, once_dedicated, running_version};
+use crate::requests::select::home;
 use crate::write::ObjectKey;
 
 /// All that tells what a request misses in a Cluster, but for the age of one that was never healthy.
@@ -21,12 +20,10 @@ pub(crate) struct Alike {
     own: bool,
     untouched: bool,
     room: bool,
+    home: Option<String>,
     /// Whether age does not matter any more.
     pub(crate) provisioned: bool,
 }
-
-/// Clusters by the text that names them in findings.
-pub(crate) type Members = BTreeMap<String, ObjectKey>;
 
 impl Snapshot {
     /// Puts a Cluster among those that are like it, or nowhere if it is gone.
@@ -60,6 +57,7 @@ impl Snapshot {
             own: spec.dedicated == Some(true) || once_dedicated(cluster),
             untouched: spec.tenants.is_empty(),
             room: self.has_room(cluster),
+            home: home(cluster),
             provisioned: is_provisioned(cluster),
         }
     }
@@ -95,9 +93,12 @@ mod tests {
                 "uid": format!("uid-{number}"), "creationTimestamp": if bit(3) { "2027-01-01T00:00:00Z" } else { "2027-01-02T00:00:00Z" }},
             "spec": {"clusterProviderRef": {"name": "p", "profile": if bit(4) { "p" } else { "gone" }},
                 "kubernetes": {"version": if bit(5) { "1.30.1" } else { "1.31.1" }},
-                "purposes": (["x", "y"][..purposes]), "tenants": tenants, "deletionPolicy": "WhenIdle"},
+                "purposes": (["x", "y"][..purposes]), "tenants": tenants},
             "status": {"conditions": []}
         });
+        if bit(9) {
+            object["spec"]["deletionPolicy"] = json!("WhenIdle");
+        }
         if bit(6) {
             object["spec"]["dedicated"] = json!(bit(7));
         }
@@ -111,7 +112,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_missing_in_groups_is_what_is_missing_in_each(
-            kinds in prop::collection::vec((0usize..512, 0usize..3, 1usize..3), 0..120),
+            kinds in prop::collection::vec((0usize..1024, 0usize..3, 1usize..3), 0..120),
             gone in prop::collection::btree_set(0usize..120, 0..20),
         ) {
             let mut snapshot = Snapshot::new();
@@ -127,7 +128,7 @@ mod tests {
             for (number, kind) in kinds.iter().enumerate().filter(|(number, _)| gone.contains(number)) {
                 snapshot.delete(crate::requests::ObjectKind::Cluster, &ObjectKey::of(&cluster(number, *kind).metadata));
             }
-            let request = read::<ClusterRequest>(json!({"metadata": {"name": "r", "namespace": "t", "uid": "r"},
+            let request = read::<ClusterRequest>(json!({"metadata": {"name": "r", "namespace": "a", "uid": "r"},
                 "spec": {"purposes": ["x"], "dedicated": false, "kubernetes": {"version": "1.32"}}}));
             let now: Timestamp = "2027-01-02T00:10:00Z".parse().expect("a time");
             let asked = snapshot.resolve(&request).expect("its Purpose is there");
@@ -138,7 +139,7 @@ mod tests {
             one_by_one.add("p", "p", "", vec![(FindingReason::VersionNotOffered, "1.32".to_owned())]);
             for (name, cluster) in names.iter().zip(snapshot.clusters.values()) {
                 let reference = &cluster.spec.cluster_provider_ref;
-                let unmet = snapshot.unmet_by_cluster(cluster, &BTreeSet::from(["x".to_owned()]), &asked, now);
+                let unmet = snapshot.unmet_by_cluster(cluster, &BTreeSet::from(["x".to_owned()]), &asked, "a", now);
                 one_by_one.add(&reference.name, &reference.profile, name, unmet);
             }
             prop_assert_eq!((refusal.findings, refusal.findings_omitted), one_by_one.bounded());

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use allotment_api::requests::Cluster;
 
 use super::{MAX_TENANT_RECORDS, Snapshot, live_tenants, once_dedicated, running_version, set_member};
+use crate::requests::select::home;
 use crate::requests::spares::is_spare;
 use crate::write::ObjectKey;
 
@@ -18,6 +19,8 @@ pub(crate) struct Shape {
     pub(crate) version: String,
     /// Whether nobody ever had room on it; such Clusters are joined last, or each request would have one.
     pub(crate) spare: bool,
+    /// The namespace of one that was written by hand.
+    pub(crate) home: Option<String>,
 }
 
 /// Where a Cluster stands in the indexes of open ones.
@@ -81,6 +84,7 @@ impl Snapshot {
                         profile: spec.cluster_provider_ref.profile.clone(),
                         version: running_version(cluster).to_owned(),
                         spare: is_spare(cluster),
+                        home: home(cluster),
                     },
                     tenants,
                 })
