@@ -7,7 +7,7 @@ use std::io::Write;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::Stream;
@@ -115,8 +115,13 @@ fn take_compressed(pieces: &mut VecDeque<Bytes>, encoder: &mut Option<GzEncoder<
             // Writing into memory cannot fail.
             return encoder.take().and_then(|encoder| encoder.finish().ok()).map(Bytes::from);
         };
+        // A piece is as large as it was stored; what is compressed at once is not.
+        let rest = portion.len().saturating_sub(PORTION);
+        if rest > 0 {
+            pieces.push_front(portion.slice(PORTION..));
+        }
         let writer = encoder.as_mut()?;
-        writer.write_all(portion.chunk()).ok()?;
+        writer.write_all(portion.get(..portion.len() - rest)?).ok()?;
         if !writer.get_ref().is_empty() {
             return Some(Bytes::from(std::mem::take(writer.get_mut())));
         }

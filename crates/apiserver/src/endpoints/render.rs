@@ -9,6 +9,7 @@ use allotment_machinery::object::{metadata_str, type_prefix};
 use allotment_store::Revision;
 use bytes::Bytes;
 use jiff::Timestamp;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::list::ListPage;
 use super::watch::{put_whole_frame, value_frame};
@@ -18,10 +19,9 @@ use crate::negotiation::{self, Accept, Form, Media};
 use crate::registry::Row;
 use crate::status::ApiError;
 
-/// How many items of a list, and how many stored bytes of them, are made anew between two chances for other requests
-/// to run.
-const CHUNK: usize = 100;
-const CHUNK_BYTES: usize = 64 * 1024;
+/// How many bytes of objects may be made anew where the request is served: about as many as one object may have.
+/// Longer lists wait for their turn, and are made beside everything else.
+const AT_ONCE: usize = 1024 * 1024;
 
 /// A rendered reply.
 pub(crate) struct Rendered {
@@ -39,7 +39,8 @@ pub(super) async fn render(call: &Call<'_>, reply: Reply) -> Result<Rendered, Ap
         Reply::Value { code, value } => (code, encoded(&value, accept)),
         Reply::Object { code, body } => (code, object(call, &body)?),
         // In a box, so that other replies do not have its size.
-        Reply::List(page) => (200, Box::pin(list(call, &page)).await?),
+        Reply::List(page) if !is_short(call, &page) => (200, Box::pin(long_list(call, &page)).await?),
+        Reply::List(page) => (200, list(call, &page)?),
         Reply::Watch(frames) => (200, ResponseBody::stream(frames)),
     };
     Ok(Rendered { code, content_type, body })
@@ -139,21 +140,36 @@ fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
     }
 }
 
-async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
+/// Whether a list is made in no time: as it is stored, or of few bytes.
+fn is_short(call: &Call<'_>, page: &ListPage) -> bool {
+    let Call { row, accept, .. } = *call;
+    let as_stored = accept.form == Form::Whole && accept.media == Media::Json && !accept.pretty;
+    (as_stored && !store::needs_work(row))
+        || page.entries.iter().map(|entry| entry.body.len()).sum::<usize>() <= AT_ONCE
+}
+
+/// A list that takes long to make. Few are made at once, those of each tenant and user in turn, and each on a thread
+/// that serves nobody else meanwhile.
+async fn long_list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
+    let cx = call.cx;
+    let _turn = cx.server.long_replies().take(&cx.tenant.tenant, &cx.user.name).await?;
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(|| list(call, page)),
+        _ => list(call, page),
+    }
+}
+
+fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
     let Call { row, accept, .. } = *call;
     let metadata = list_metadata(row, accept, page);
     let bodies = page.entries.iter().map(|entry| store::in_version(row, &entry.body));
     match accept.form {
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
-            // As they are stored, they cost nothing.
-            let bodies: Vec<Bytes> = match store::needs_work(row) {
-                true => each(page, bodies).await?,
-                false => bodies.collect::<Result<_, _>>()?,
-            };
+            let bodies: Vec<Bytes> = bodies.collect::<Result<_, _>>()?;
             Ok(ResponseBody::pieces(list_pieces(row, &metadata, bodies)))
         }
         Form::Whole => {
-            let items = each(page, bodies.map(|body| item(row, &body?))).await;
+            let items: Result<Vec<Value>, ApiError> = bodies.map(|body| item(row, &body?)).collect();
             let (kind, version) = (row.kind.list_kind.as_str(), row.api_version());
             Ok(encoded(&json!({"apiVersion": version, "kind": kind, "metadata": metadata, "items": (items?)}), accept))
         }
@@ -167,7 +183,7 @@ async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError
                 list.as_object_mut().map(|list| list.insert("items", Value::Null));
                 return Ok(encoded(&list, accept));
             }
-            made_anew(page, list, "items", items, accept).await
+            made_anew(list, "items", items, accept)
         }
         Form::Table => {
             let shape = Shape::of(call)?;
@@ -179,26 +195,25 @@ async fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError
                 }
                 return Ok(encoded(&table, accept));
             }
-            made_anew(page, table, "rows", rows, accept).await
+            made_anew(table, "rows", rows, accept)
         }
     }
 }
 
 /// `list` with `items` as its `member`. As compact JSON each is written as soon as it is made, so that neither all
 /// values have to be there at once nor all texts be written at one go.
-async fn made_anew(
-    page: &ListPage,
+fn made_anew(
     mut list: Value,
     member: &'static str,
     items: impl Iterator<Item = Result<Value, ApiError>>,
     accept: Accept,
 ) -> Result<ResponseBody, ApiError> {
     if accept.media != Media::Json || accept.pretty {
-        let items = each(page, items).await?;
+        let items: Vec<Value> = items.collect::<Result<_, _>>()?;
         list.as_object_mut().map(|list| list.insert(member, items));
         return Ok(encoded(&list, accept));
     }
-    let items = each(page, items.map(|item| Ok(Bytes::from(item?.to_vec())))).await?;
+    let items: Vec<Bytes> = items.map(|item| Ok(Bytes::from(item?.to_vec()))).collect::<Result<_, ApiError>>()?;
     list.as_object_mut().map(|list| list.remove(member));
     let mut head = list.to_vec();
     head.truncate(head.len() - 1);
@@ -207,21 +222,6 @@ async fn made_anew(
     let items = items.into_iter().enumerate();
     let items = items.flat_map(|(index, item)| [if index > 0 { comma.clone() } else { Bytes::new() }, item]);
     Ok(ResponseBody::pieces([Bytes::from(head)].into_iter().chain(items).chain([Bytes::from_static(b"]}\n")])))
-}
-
-/// Makes all items of a page, and lets others run in between: there may be many.
-async fn each<T>(page: &ListPage, items: impl Iterator<Item = Result<T, ApiError>>) -> Result<Vec<T>, ApiError> {
-    let mut made = Vec::with_capacity(page.entries.len());
-    let (mut count, mut bytes) = (0, 0);
-    for (item, entry) in items.zip(&page.entries) {
-        made.push(item?);
-        (count, bytes) = (count + 1, bytes + entry.body.len());
-        if count >= CHUNK || bytes >= CHUNK_BYTES {
-            (count, bytes) = (0, 0);
-            tokio::task::yield_now().await;
-        }
-    }
-    Ok(made)
 }
 
 fn list_metadata(row: &Row, accept: Accept, page: &ListPage) -> Value {

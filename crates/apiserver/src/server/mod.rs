@@ -67,6 +67,7 @@ struct Shared {
     tenants: RwLock<BTreeMap<Tenant, Arc<TenantState>>>,
     turns: turns::Turns,
     shares: Shares,
+    long_replies: Shares,
     tasks: TaskTracker,
     stop: CancellationToken,
     followed: follow::Followed,
@@ -96,6 +97,7 @@ impl ApiServer {
                 tenants: RwLock::default(),
                 turns: turns::Turns::default(),
                 shares: Shares::default(),
+                long_replies: Shares::of_long_replies(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
                 followed: follow::Followed::default(),
@@ -128,6 +130,11 @@ impl ApiServer {
 
     pub(crate) fn shares(&self) -> &Shares {
         &self.shared.shares
+    }
+
+    /// The shares of making replies that take long.
+    pub(crate) fn long_replies(&self) -> &Shares {
+        &self.shared.long_replies
     }
 
     pub(crate) fn documents(&self) -> &Documents {

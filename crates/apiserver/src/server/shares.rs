@@ -128,8 +128,14 @@ enum Asked {
 }
 
 impl Shares {
-    #[cfg(test)]
-    pub(super) fn new(bounds: Bounds) -> Self {
+    /// Shares of making long replies, which takes a core each: half of these, so that the other half is there for
+    /// everything else.
+    pub(super) fn of_long_replies() -> Self {
+        let served = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).max(1);
+        Shares::new(Bounds { served, of_tenant: served, ..Bounds::default() })
+    }
+
+    fn new(bounds: Bounds) -> Self {
         Shares(Arc::new(Shared { bounds, state: Mutex::default() }))
     }
 
