@@ -64,6 +64,16 @@ impl Refusal {
     }
 }
 
+/// A Cluster that is looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Search<'a> {
+    pub(crate) purposes: &'a BTreeSet<String>,
+    pub(crate) asked: &'a Aggregated,
+    /// The request's namespace.
+    pub(crate) from: &'a str,
+    pub(crate) now: Timestamp,
+}
+
 /// Most names that a message lists of what could have been asked for.
 const MOST_NAMED: usize = 8;
 
@@ -113,11 +123,8 @@ impl Snapshot {
     pub fn place(&self, request: &ClusterRequest, asked: &Aggregated, now: Timestamp) -> Placement {
         let purposes: BTreeSet<String> = request.spec.purposes.iter().cloned().collect();
         let from = request.metadata.namespace.as_deref().unwrap_or_default();
-        let existing = if asked.dedicated {
-            self.best_spare(&purposes, asked, from, now)
-        } else {
-            self.best_shared(&purposes, asked, from, now)
-        };
+        let search = Search { purposes: &purposes, asked, from, now };
+        let existing = if asked.dedicated { self.best_spare(&search) } else { self.best_shared(&search) };
         if let Some(cluster) = existing {
             return Placement::Existing { cluster };
         }
@@ -130,11 +137,11 @@ impl Snapshot {
                 );
                 let detail = Some((FindingReason::MaxClustersReached, purpose));
                 let reason = RequestReason::MaxClustersReached;
-                Placement::None(self.refusal(&purposes, asked, from, now, reason, message, detail))
+                Placement::None(self.refusal(&search, reason, message, detail))
             }
             (None, _) => {
                 let (reason, message) = self.furthest(asked);
-                Placement::None(self.refusal(&purposes, asked, from, now, reason, message, None))
+                Placement::None(self.refusal(&search, reason, message, None))
             }
         }
     }
@@ -166,25 +173,21 @@ impl Snapshot {
         Some(Timestamp::from_second(deadline).unwrap_or(Timestamp::MAX))
     }
 
-    fn best_shared(
-        &self,
-        purposes: &BTreeSet<String>,
-        asked: &Aggregated,
-        from: &str,
-        now: Timestamp,
-    ) -> Option<ObjectKey> {
+    fn best_shared(&self, search: &Search<'_>) -> Option<ObjectKey> {
         let fitting = self.shared.iter().filter_map(|(shape, members)| {
-            let rank = self.rank_shape(shape, purposes, asked, from)?;
-            let (tenants, key) = self.first_in_time(members, asked.strategy, now)?;
+            let rank = self.rank_shape(shape, search)?;
+            let strategy = search.asked.strategy;
+            let (tenants, key) = self.first_in_time(members, strategy, search.now)?;
             let tenants = i64::try_from(tenants).unwrap_or(i64::MAX);
-            let by_strategy = if asked.strategy == Strategy::Pack { -tenants } else { tenants };
+            let by_strategy = if strategy == Strategy::Pack { -tenants } else { tenants };
             Some((shape.spare, rank, by_strategy, key))
         });
         fitting.min().map(|(.., key)| key.clone())
     }
 
     /// How well Clusters of a shape fit; `None` where they do not.
-    fn rank_shape(&self, shape: &Shape, purposes: &BTreeSet<String>, asked: &Aggregated, from: &str) -> Option<Rank> {
+    fn rank_shape(&self, shape: &Shape, search: &Search<'_>) -> Option<Rank> {
+        let Search { purposes, asked, from, .. } = *search;
         if !purposes.is_subset(&shape.purposes) || !is_within_reach(shape.home.as_deref(), asked, from) {
             return None;
         }
@@ -222,13 +225,8 @@ impl Snapshot {
         None
     }
 
-    fn best_spare(
-        &self,
-        purposes: &BTreeSet<String>,
-        asked: &Aggregated,
-        from: &str,
-        now: Timestamp,
-    ) -> Option<ObjectKey> {
+    fn best_spare(&self, search: &Search<'_>) -> Option<ObjectKey> {
+        let Search { purposes, now, .. } = *search;
         let spares = self.spares.get(purposes)?.iter();
         let fitting = spares.filter_map(|key| {
             let cluster = self.clusters.get(key).filter(|cluster| !self.is_overdue(cluster, now))?;
@@ -241,7 +239,7 @@ impl Snapshot {
                 spare: true,
                 home: home(cluster),
             };
-            let rank = self.rank_shape(&shape, purposes, asked, from)?;
+            let rank = self.rank_shape(&shape, search)?;
             Some((!is_true(cluster, ConditionType::ClusterHealthy), rank, key))
         });
         fitting.min().map(|(_, _, key)| key.clone())
@@ -291,14 +289,8 @@ impl Snapshot {
     }
 
     /// What a Cluster lacks.
-    pub(crate) fn unmet_by_cluster(
-        &self,
-        cluster: &Cluster,
-        purposes: &BTreeSet<String>,
-        asked: &Aggregated,
-        from: &str,
-        now: Timestamp,
-    ) -> Vec<Unmet> {
+    pub(crate) fn unmet_by_cluster(&self, cluster: &Cluster, search: &Search<'_>) -> Vec<Unmet> {
+        let Search { purposes, asked, from, now } = *search;
         let spec = &cluster.spec;
         let mut unmet = Vec::new();
         match self.closed(cluster) {
@@ -391,10 +383,7 @@ impl Snapshot {
 
     fn refusal(
         &self,
-        purposes: &BTreeSet<String>,
-        asked: &Aggregated,
-        from: &str,
-        now: Timestamp,
+        search: &Search<'_>,
         reason: RequestReason,
         message: String,
         of_fitting: Option<(FindingReason, String)>,
@@ -402,7 +391,7 @@ impl Snapshot {
         let mut findings = Findings::default();
         for (provider, profiles) in &self.profiles {
             for (name, profile) in profiles {
-                let mut unmet = self.unmet_by_profile(profile, asked);
+                let mut unmet = self.unmet_by_profile(profile, search.asked);
                 if unmet.is_empty() {
                     unmet.extend(of_fitting.clone());
                 }
@@ -410,7 +399,7 @@ impl Snapshot {
             }
         }
         for (alike, members) in &self.alike {
-            let unmet = |key| self.clusters.get(key).map(|it| self.unmet_by_cluster(it, purposes, asked, from, now));
+            let unmet = |key| self.clusters.get(key).map(|it| self.unmet_by_cluster(it, search));
             // What is alike lacks the same, but for the age of Clusters that were never healthy.
             let common = members.values().next().filter(|_| alike.provisioned).and_then(unmet);
             match common {

@@ -10,10 +10,10 @@ const AROUND: u64 = 100;
 
 /// The seed at which a bug is found, and what the invariant says that finds it.
 const FOUND_AT: [(Bug, u64, &str); 12] = [
-    (Bug::LostUpdate, 15, "lost the record of"),
+    (Bug::LostUpdate, 18, "lost the record of"),
     (Bug::DoubleGrant, 1, "was replaced by another"),
     (Bug::RevokeForgotten, 1, "bindings.rbac.authorization.k8s.io"),
-    (Bug::StaleRead, 57, "took the room of"),
+    (Bug::StaleRead, 77, "took the room of"),
     (Bug::EventDropped, 39, "is being deleted for ever"),
     (Bug::WriteForgotten, 7, "that it has no room on"),
     (Bug::StatusBeforeGrant, 1, "is said to be Granted, and has no Grant"),

@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
     use crate::requests::findings::Findings;
-    use crate::requests::select::Placement;
+    use crate::requests::select::{Placement, Search};
     use crate::requests::snapshot::Object;
 
     fn read<T: DeserializeOwned>(object: Value) -> Box<T> {
@@ -139,7 +139,8 @@ mod tests {
             one_by_one.add("p", "p", "", vec![(FindingReason::VersionNotOffered, "1.32".to_owned())]);
             for (name, cluster) in names.iter().zip(snapshot.clusters.values()) {
                 let reference = &cluster.spec.cluster_provider_ref;
-                let unmet = snapshot.unmet_by_cluster(cluster, &BTreeSet::from(["x".to_owned()]), &asked, "a", now);
+                let search = Search { purposes: &BTreeSet::from(["x".to_owned()]), asked: &asked, from: "a", now };
+                let unmet = snapshot.unmet_by_cluster(cluster, &search);
                 one_by_one.add(&reference.name, &reference.profile, name, unmet);
             }
             prop_assert_eq!((refusal.findings, refusal.findings_omitted), one_by_one.bounded());
