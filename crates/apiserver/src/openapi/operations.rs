@@ -285,7 +285,8 @@ impl Plan<'_> {
             let schema = names::of_message("autoscaling/v1.Scale");
             all.push(("scale", self.object_operations("scale", &schema, &about, all_verbs)));
         }
-        for other in &subresources.others {
+        // What leads through to somewhere else takes and answers no objects that a document could describe.
+        for other in subresources.others.iter().filter(|other| !other.streams()) {
             let own = (self.of.kind.group.as_str(), self.of.version.name.as_str());
             let (group, version) = other.group_version.unwrap_or(own);
             let about = Subject { group: group.to_owned(), version: version.to_owned(), kind: other.kind.to_owned() };

@@ -168,7 +168,7 @@ impl<'a> Parts<'a> {
         if version.subresources.scale.is_some() {
             self.message("autoscaling/v1.Scale");
         }
-        for other in &version.subresources.others {
+        for other in version.subresources.others.iter().filter(|other| !other.streams()) {
             let (group, of_version) = other.group_version.unwrap_or((&kind.group, &version.name));
             if let Some(found) = builtin::message_of_kind(&api_version(group, of_version), other.kind) {
                 self.message(found.name);

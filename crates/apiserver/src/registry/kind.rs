@@ -116,6 +116,13 @@ pub struct Subresource {
     pub connect: Option<Arc<dyn Connect>>,
 }
 
+impl Subresource {
+    /// Whether it is a way through to somewhere else, and no object.
+    pub fn streams(&self) -> bool {
+        self.connect.as_ref().is_some_and(|connect| connect.streams())
+    }
+}
+
 impl Kind {
     /// The collection that objects of this kind lie in.
     pub fn resource(&self) -> allotment_store::Resource {
