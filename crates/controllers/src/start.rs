@@ -55,10 +55,11 @@ impl Controllers {
         self.synced.reached(KINDS)
     }
 
-    /// Whether no Cluster waits for its provider's turn. One whose turn failed, and that waits for its next try, is not
-    /// among them.
-    pub fn planes_are_done(&self) -> bool {
-        self.world.queues.planes.is_empty()
+    /// Whether no provider waits to say what it offers, and no Cluster for its provider's turn. One whose turn failed, and
+    /// that waits for its next try, is not among them.
+    pub fn first_turns_are_done(&self) -> bool {
+        let queues = &self.world.queues;
+        queues.providers.is_empty() && queues.planes.is_empty()
     }
 
     /// Looks at what decisions read, as of now.

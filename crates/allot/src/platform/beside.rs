@@ -277,9 +277,10 @@ impl Replica {
         let Served { planes, .. } = served.insert(Served { planes, store });
         let controllers = self.beside.lead(tasks, client, planes);
         controllers.synced().await;
-        // Who connects meanwhile waits; a cluster that is not served yet would seem not to be there.
+        // Who connects meanwhile waits; a cluster that is not served yet would seem not to be there, and a request that
+        // comes before the first provider is ready would be Denied for a moment.
         let begin = tokio::time::Instant::now();
-        while !controllers.planes_are_done() {
+        while !controllers.first_turns_are_done() {
             if begin.elapsed() >= FIRST_TURN_LIMIT {
                 warn!("clusters of before are still being brought up; until they are, their clients are told 404");
                 break;
