@@ -33,8 +33,7 @@ fn main() -> ExitCode {
     log_to_stderr(&cli);
     // Installed once for the whole process; a second try would only say that it is there.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build();
-    let runtime = match runtime {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return end(&Failure::new(Code::Failed, format!("cannot start: {error}"))),
     };
@@ -45,15 +44,6 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => end(&failure),
     }
-}
-
-/// How many threads run tasks: one less than there are cores, since the store's writer is a thread of its own and the
-/// kernel has work for both. With as many as cores they wake and displace each other: on two cores one thread serves
-/// writes a third faster than two do. `TOKIO_WORKER_THREADS` says otherwise.
-fn workers() -> usize {
-    let asked = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|count| count.parse().ok());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    asked.unwrap_or(cores.saturating_sub(1)).max(1)
 }
 
 /// Says what went wrong, in one line with its causes, and gives the code for scripts.
