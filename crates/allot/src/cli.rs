@@ -83,6 +83,13 @@ pub(crate) struct Up {
     /// Write the process id there once everything is ready
     #[arg(long, value_name = "FILE")]
     pub(crate) pid_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) lifetimes: Lifetimes,
+}
+
+/// How long what the controllers give or wait for lasts.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Lifetimes {
     /// Lifetime of the tokens that AccessRequests get, at most 24h
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration::parse)]
     pub(crate) access_token_lifetime: Duration,
@@ -122,12 +129,8 @@ pub(crate) struct Controllers {
     /// Write the process id there once it acts or stands by
     #[arg(long, value_name = "FILE")]
     pub(crate) pid_file: Option<PathBuf>,
-    /// Lifetime of the tokens that AccessRequests get, at most 24h
-    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration::parse)]
-    pub(crate) access_token_lifetime: Duration,
-    /// How long a new cluster may take before requests look for another one
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
-    pub(crate) provisioning_deadline: Duration,
+    #[command(flatten)]
+    pub(crate) lifetimes: Lifetimes,
 }
 
 /// A Service of the API server's.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use allotment_api::names::SYSTEM_NAMESPACE;
 use allotment_api::requests::AccessRequest;
 use allotment_apiserver::auth::GROUP_MASTERS;
-use allotment_controllers::frame::{Candidate, Pace, Seams, Tasks, Term};
+use allotment_controllers::frame::{Candidate, Pace, Seams, Tasks, Term, chain};
 use allotment_controllers::{Controllers, Settings, observe, start};
 use allotment_pki::KeySource;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -277,21 +277,4 @@ fn is_passing(error: &LandscapeError) -> bool {
         | LandscapeError::Manifest { .. }
         | LandscapeError::Nobody => false,
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = match cause.downcast_ref::<kube::Error>() {
-            Some(kube::Error::Api(status)) => format!("{} ({})", status.message, status.code),
-            _ => cause.to_string(),
-        };
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        next = if matches!(cause.downcast_ref(), Some(kube::Error::Api(_))) { None } else { cause.source() };
-    }
-    text
 }

@@ -13,7 +13,7 @@ use rustls_pki_types::CertificateDer;
 use crate::{CaBundle, Certificate, CertificatePair, PkiError, PrivateKey};
 
 /// How long before `now` a new certificate begins to hold: room for clocks that go a little slow.
-pub(crate) const BACKDATE_SECS: i64 = 300;
+pub const BACKDATE_SECS: i64 = 300;
 
 /// The last second that a certificate can express: the end of the year 9999.
 const LAST_SECOND: u64 = 253_402_300_799;

@@ -13,7 +13,7 @@ mod key;
 mod kubeconfig;
 mod token;
 
-pub use authority::{CertificateAuthority, Leaf, LeafUsage, SubjectName};
+pub use authority::{BACKDATE_SECS, CertificateAuthority, Leaf, LeafUsage, SubjectName};
 pub use certificate::{Certificate, CertificatePair};
 pub use chain::{CaBundle, ChainError};
 pub use discovery::{ISSUER_DISCOVERY_PATH, JWKS_PATH, issuer_metadata, jwks};

@@ -21,7 +21,7 @@ const LONGEST_LEASE: Duration = Duration::from_secs(600);
 
 /// Runs one replica until it is told to stop.
 pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
-    check_lifetimes(arguments.access_token_lifetime, arguments.provisioning_deadline)?;
+    check_lifetimes(arguments.lifetimes.access_token_lifetime, arguments.lifetimes.provisioning_deadline)?;
     if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&arguments.lease_duration) {
         return Err(Failure::new(Code::Usage, "--lease-duration must lie between 3s and 10m"));
     }
@@ -46,8 +46,8 @@ pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
         webhook_address: service.or(url.map(WebhookAddress::Url)),
         lease_duration: arguments.lease_duration,
         settings: Settings {
-            access_token_lifetime: arguments.access_token_lifetime,
-            provisioning_deadline: arguments.provisioning_deadline,
+            access_token_lifetime: arguments.lifetimes.access_token_lifetime,
+            provisioning_deadline: arguments.lifetimes.provisioning_deadline,
         },
     };
     let (mut stopped, stop) = (std::pin::pin!(stop_signal()?), CancellationToken::new());

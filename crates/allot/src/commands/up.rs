@@ -22,7 +22,7 @@ const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
 /// Serves until it is told to stop.
 pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
     let started = tokio::time::Instant::now();
-    check_lifetimes(arguments.access_token_lifetime, arguments.provisioning_deadline)?;
+    check_lifetimes(arguments.lifetimes.access_token_lifetime, arguments.lifetimes.provisioning_deadline)?;
     if let Some(path) = &arguments.pid_file {
         check_place("--pid-file", path)?;
     }
@@ -35,8 +35,8 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
     let options = Options {
         data_dir,
         listen: arguments.listen,
-        access_token_lifetime: arguments.access_token_lifetime,
-        provisioning_deadline: arguments.provisioning_deadline,
+        access_token_lifetime: arguments.lifetimes.access_token_lifetime,
+        provisioning_deadline: arguments.lifetimes.provisioning_deadline,
         kubeconfig: target.kubeconfig.clone(),
     };
     let mut stop = std::pin::pin!(stop);

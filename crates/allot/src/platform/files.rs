@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
+use allotment_pki::{BACKDATE_SECS, CertificateAuthority, KeySource, PkiError, PrivateKey};
 
 use crate::exit::{Code, Failure};
 
@@ -36,9 +36,6 @@ pub(crate) struct Identity {
     /// What its service-account tokens are signed with.
     pub(crate) service_account_key: PrivateKey,
 }
-
-/// How long before its making a certificate begins to hold.
-const BACKDATE_SECS: i64 = 300;
 
 impl Identity {
     /// When it was made: the one moment of a folder's beginning that stays known.

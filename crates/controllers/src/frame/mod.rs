@@ -21,7 +21,7 @@ pub use mirror::{Change, Mirror};
 pub use queue::Queue;
 pub use seams::Seams;
 pub use tasks::Tasks;
-pub(crate) use watch::chain;
+pub use watch::chain;
 pub use watch::{Synced, follow};
 pub use worker::{Next, Reconcile, ReconcileError, work};
 pub use write::{Writer, is_conflict, is_gone};

@@ -105,7 +105,7 @@ where
 
 /// An error with its causes, in one line. What an API server answered is its message alone: the rest of
 /// its Status, and what the client makes of it, repeat that.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
     while let Some(cause) = next {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use allotment_api::names::PLANES_NAMESPACE;
 use allotment_controllers::frame::{Seams, is_conflict};
 use allotment_pki::{
-    Certificate, CertificateAuthority, CertificatePair, KeySource, Leaf, LeafUsage, PkiError, SubjectName,
+    BACKDATE_SECS, Certificate, CertificateAuthority, CertificatePair, KeySource, Leaf, LeafUsage, PkiError,
+    SubjectName,
 };
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -33,8 +34,6 @@ const LIFETIME_SECS: i64 = 365 * 24 * 3600;
 const LEAF_LIFETIME_SECS: i64 = 30 * 24 * 3600;
 /// How long the next authority has been in the bundle when it is used: replicas and API servers look far more often.
 const OVERLAP_SECS: i64 = 3600;
-/// How long before its making a certificate begins to hold.
-const BACKDATE_SECS: i64 = 300;
 
 /// What webhooks are served with.
 #[derive(Clone)]

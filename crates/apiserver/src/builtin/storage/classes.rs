@@ -7,6 +7,7 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::names;
 use jiff::Timestamp;
 
+use crate::builtin::core::node::old_label;
 use crate::builtin::print::cells;
 use crate::builtin::print::name_or_default;
 use crate::builtin::rules::checks::{faults, immutable, one_of};
@@ -24,21 +25,6 @@ const TOKEN_SECONDS: std::ops::RangeInclusive<i64> = 600..=1 << 32;
 const SHORTEST_PERIOD: i64 = 10;
 const LOGGED_TOKENS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to \
                              prevent possible logging of tokens in volume attributes";
-/// Labels of nodes that have other names by now.
-const OLD_LABELS: [(&str, &str); 8] = [
-    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
-    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    ("failure-domain.beta.kubernetes.io/zone", "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"),
-    ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
-    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    ("scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated since v1.22; use Taints and Tolerations instead"),
-    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
-];
-
 /// StorageClasses.
 pub(crate) const STORAGE_CLASS: Rules = Rules {
     metadata: WHOLE_TOO,
@@ -160,10 +146,9 @@ fn label_warnings(class: &Map) -> Warnings {
     let mut warnings = Warnings::default();
     for (index, term) in items(class, "allowedTopologies") {
         for (at, requirement) in items(term, "matchLabelExpressions") {
-            let old = OLD_LABELS.iter().find(|(key, _)| *key == text(requirement, "key"));
-            warnings.extend(
-                old.map(|(_, why)| format!("allowedTopologies[{index}].matchLabelExpressions[{at}].key: {why}")),
-            );
+            let old = old_label(text(requirement, "key"));
+            warnings
+                .extend(old.map(|why| format!("allowedTopologies[{index}].matchLabelExpressions[{at}].key: {why}")));
         }
     }
     warnings

@@ -9,6 +9,7 @@ use allotment_machinery::json::Map;
 use allotment_machinery::names;
 use allotment_machinery::object::metadata_str;
 
+use crate::builtin::core::node::old_label;
 use crate::builtin::core::resources;
 use crate::builtin::rules::look::{int, is_given, items, object, object_at, text, texts};
 use crate::registry::{Operation, Warnings};
@@ -18,20 +19,6 @@ use super::containers::visit;
 use super::scheduling::{PREFERRED, REQUIRED};
 use super::{annotations, paths};
 
-/// Labels of nodes that have other names now.
-const OLD_LABELS: [(&str, &str); 8] = [
-    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
-    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
-    (
-        "failure-domain.beta.kubernetes.io/region",
-        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
-    ),
-    ("failure-domain.beta.kubernetes.io/zone", "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"),
-    ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
-    ("app.kubernetes.io/created-by", "deprecated since v1.9"),
-    ("scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated since v1.22; use Taints and Tolerations instead"),
-    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
-];
 const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -147,16 +134,15 @@ fn of(owner: &Map, in_template: bool, path: &Path) -> Warnings {
 
 /// Labels of nodes under names of old, and constraints without a selector.
 fn places(spec: &Map, path: &Path, warnings: &mut Warnings) {
-    let old = |key: &str| OLD_LABELS.iter().find(|(label, _)| *label == key).map(|(_, message)| *message);
     for (key, message) in
-        object(spec, "nodeSelector").into_iter().flat_map(Map::iter).filter_map(|(key, _)| Some((key, old(key)?)))
+        object(spec, "nodeSelector").into_iter().flat_map(Map::iter).filter_map(|(key, _)| Some((key, old_label(key)?)))
     {
         warnings.push(format!("{}: {message}", path.child("nodeSelector").key(key)));
     }
     let mut term = |term: &Map, judge_values: bool, path: &Path| {
         for (index, expression) in items(term, "matchExpressions") {
             let (path, key) = (path.child("matchExpressions").index(index), text(expression, "key"));
-            if let Some(message) = old(key) {
+            if let Some(message) = old_label(key) {
                 warnings.push(format!("{}: {key} is {message}", path.child("key")));
             }
             for (place, value) in texts(expression, "values").enumerate().filter(|_| judge_values) {
@@ -180,7 +166,7 @@ fn places(spec: &Map, path: &Path, warnings: &mut Warnings) {
     }
     for (index, constraint) in items(spec, "topologySpreadConstraints") {
         let (path, key) = (path.child("topologySpreadConstraints").index(index), text(constraint, "topologyKey"));
-        if let Some(message) = old(key) {
+        if let Some(message) = old_label(key) {
             warnings.push(format!("{}: {key} is {message}", path.child("topologyKey")));
         }
         if !is_given(constraint, "labelSelector") {
