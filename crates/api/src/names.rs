@@ -63,6 +63,32 @@ pub const CLUSTER_FINALIZER: &str = "cluster.openmcp.cloud/cluster";
 /// Finalizer of a ClusterProvider: its Clusters go before it.
 pub const PROVIDER_FINALIZER: &str = "cluster.openmcp.cloud/provider";
 
+/// Label of the Lease by which a provider of another process says that it lives.
+pub const HEARTBEAT: &str = "cluster.openmcp.cloud/heartbeat";
+/// What annotations of the Secret `access-<ClusterProvider>` begin with: the UID of a Cluster follows, and the value is until
+/// when (RFC 3339) admin access to it is asked for.
+pub const ADMIN_PREFIX: &str = "admin.cluster.openmcp.cloud/";
+/// What the finalizers of providers of other processes on Clusters begin with; the ClusterProvider's name follows.
+pub const OUTSIDE_FINALIZER_PREFIX: &str = "provider.cluster.openmcp.cloud/";
+
+/// What is called after a ClusterProvider in [`SYSTEM_NAMESPACE`]: its ServiceAccount, its Lease, its Deployment.
+pub fn provider_object(provider: &str) -> String {
+    format!("provider-{provider}")
+}
+
+/// The user name of a ClusterProvider's ServiceAccount.
+pub fn provider_user(provider: &str) -> String {
+    format!("{PROVIDER_USER_PREFIX}{provider}")
+}
+
+/// What user names of ClusterProviders' ServiceAccounts begin with.
+pub const PROVIDER_USER_PREFIX: &str = "system:serviceaccount:allot-system:provider-";
+
+/// The Secret in [`PLANES_NAMESPACE`] through which a ClusterProvider is asked for admin access to its Clusters.
+pub fn admin_desk(provider: &str) -> String {
+    format!("access-{provider}")
+}
+
 /// Keys of the Secret that an AccessRequest is answered with.
 pub mod access_secret {
     /// A whole kubeconfig.

@@ -285,6 +285,8 @@ spelled! {
         PackageNeedsKubernetes,
         /// Its package is not one that may run here.
         PackageNotAllowed,
+        /// Its `init` did not exit with 0.
+        InitFailed,
         /// It has not reported yet.
         Starting,
         /// It is being deleted and waits for its Clusters.

@@ -26,6 +26,11 @@ impl Directory {
         self.providers.iter().find(|provider| provider.package() == package)
     }
 
+    /// The packages of this process.
+    pub fn packages(&self) -> Vec<&'static str> {
+        self.providers.iter().map(|provider| provider.package()).collect()
+    }
+
     /// The provider of a Cluster: the one whose finalizer it bears, since that outlives its
     /// ClusterProvider; else the one that its ClusterProvider's package names.
     pub fn of_cluster(&self, world: &World, cluster: &Cluster) -> Option<Arc<dyn Provider>> {

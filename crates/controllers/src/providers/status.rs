@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allotment_api::requests::{NameRef, Profile, SupportedTrait, SupportedVersion};
-use allotment_core::providers::{Package, ProviderObserved, ProviderPlan, decide_provider};
+use allotment_core::providers::{Package, PackageRef, ProviderObserved, ProviderPlan, Refusal, decide_provider, outside_group};
 use async_trait::async_trait;
 use kube::Client;
 
@@ -39,6 +39,15 @@ impl Providers {
         of_it.map(|(key, _)| key.name.clone()).collect()
     }
 
+    fn refuse(&self, provider: &str, package: &str) -> Refusal {
+        let read = PackageRef::parse(package);
+        match outside_group(provider, read, &self.directory.packages()) {
+            Err(refusal) => refusal,
+            Ok(_) if matches!(read, PackageRef::Image(_)) => Refusal::needs_kubernetes(package),
+            Ok(_) => Refusal::no_folder(package),
+        }
+    }
+
     fn decide(&self, key: &ObjectKey) -> Option<ProviderPlan> {
         let provider = self.world.read().providers.get(key).cloned()?;
         let package = match self.directory.by_package(&provider.spec.package) {
@@ -46,7 +55,7 @@ impl Providers {
                 let offers = built_in.profiles(&self.configs(&key.name));
                 Package::BuiltIn { profiles: offers.into_iter().map(publish).collect() }
             }
-            None => Package::Unknown,
+            None => Package::Refused(self.refuse(&key.name, &provider.spec.package)),
         };
         let clusters: Vec<ObjectKey> = self.world.read().snapshot.clusters_of_provider(&key.name).cloned().collect();
         let now = self.seams.now();

@@ -5,8 +5,12 @@
 //! [`decide_provider`] gives the next write for a ClusterProvider. [`decide_plane`] gives the next step for
 //! a Cluster: a write, or something to ask of the provider, whose answer then goes in with what is observed.
 
+mod heartbeat;
+mod package;
 mod plane;
 mod provider;
 
+pub use heartbeat::{BEAT_SECS, Heartbeat};
+pub use package::{PackageRef, Refusal, outside_group};
 pub use plane::{Answer, Health, PlaneObserved, PlanePlan, Removal, decide_plane};
-pub use provider::{Package, ProviderObserved, ProviderPlan, decide_provider};
+pub use provider::{Package, ProviderObserved, ProviderPlan, Run, decide_provider};

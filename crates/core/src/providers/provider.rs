@@ -1,5 +1,12 @@
 //! One ClusterProvider: whether it can be used, what it offers, and when it may go.
+//!
+//! What a provider of this process offers the platform writes; one of another process writes its profiles itself, and the
+//! platform says of it only whether it lives.
 
+use std::time::Duration;
+
+use super::heartbeat::Heartbeat;
+use super::package::Refusal;
 use crate::requests::{Said, add_finalizer, named, put, remove_finalizer, to_value, whole_seconds};
 use crate::write::{Kind, ObjectKey, Write, write_status};
 use allotment_api::names;
@@ -7,6 +14,7 @@ use allotment_api::reasons::{ConditionType, ProviderReason};
 use allotment_api::requests::{ClusterProvider, ClusterProviderStatus, Profile};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
 
 /// What stands behind `spec.package`.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,8 +24,30 @@ pub enum Package {
         /// Its profiles, from its ProviderConfigs.
         profiles: Vec<Profile>,
     },
-    /// Nothing that runs here.
-    Unknown,
+    /// A provider of another process, which publishes its profiles itself.
+    Outside {
+        /// What its Lease says.
+        heartbeat: Heartbeat,
+        /// How its process does, as far as the platform runs it.
+        run: Run,
+    },
+    /// Nothing that runs here, and why.
+    Refused(Refusal),
+}
+
+/// How the process of a provider does. It explains why there is no heartbeat; whether there is one the Lease says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Run {
+    /// It runs, or is about to.
+    #[default]
+    Running,
+    /// What runs it failed, and tries again.
+    Failed {
+        /// Whether `init` failed, so that it never began.
+        in_init: bool,
+        /// What went wrong and where to read more.
+        message: String,
+    },
 }
 
 /// What is known when a ClusterProvider is decided.
@@ -36,8 +66,11 @@ pub struct ProviderObserved<'a> {
 /// The next write for a ClusterProvider.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProviderPlan {
-    /// Nothing, until something changes.
-    Done,
+    /// Nothing, until something changes or, where given, after that time.
+    Done {
+        /// When to look at the heartbeat again.
+        again: Option<Duration>,
+    },
     /// Take it under the platform's finalizer: its Clusters go before it.
     AddFinalizer(Write),
     /// Let it go: it has no Clusters.
@@ -50,7 +83,7 @@ impl ProviderPlan {
     /// The write, if there is one.
     pub fn write(&self) -> Option<&Write> {
         match self {
-            ProviderPlan::Done => None,
+            ProviderPlan::Done { .. } => None,
             ProviderPlan::AddFinalizer(write)
             | ProviderPlan::RemoveFinalizer(write)
             | ProviderPlan::WriteStatus(write) => Some(write),
@@ -71,35 +104,41 @@ pub fn decide_provider(observed: &ProviderObserved<'_>) -> ProviderPlan {
     } else if let Some(write) = add_finalizer(Kind::ClusterProvider, metadata, names::PROVIDER_FINALIZER) {
         return ProviderPlan::AddFinalizer(write);
     }
+    let done = ProviderPlan::Done { again: look_again(observed) };
     let old = observed.provider.status.clone().unwrap_or_default();
     let new = desired_status(observed, &old);
-    if new == old {
-        return ProviderPlan::Done;
+    if new == old && observed.provider.status.is_some() {
+        return done;
     }
     let new = ClusterProviderStatus { last_reconcile_time: Some(Time(whole_seconds(observed.now))), ..new };
     // Against what is stored: where there is no status, `ready: false` is written and not left out.
     let (old, new) = (to_value(&observed.provider.status), to_value(&new));
-    match write_status(Kind::ClusterProvider, metadata, &old, &new, new.clone()) {
+    let mut own = new.clone();
+    if let (Package::Outside { .. }, Value::Object(members)) = (&observed.package, &mut own) {
+        // Its profiles are the provider's own to write.
+        members.remove("profiles");
+    }
+    match write_status(Kind::ClusterProvider, metadata, &old, &new, own) {
         Some(write) => ProviderPlan::WriteStatus(write),
-        None => ProviderPlan::Done,
+        None => done,
+    }
+}
+
+fn look_again(observed: &ProviderObserved<'_>) -> Option<Duration> {
+    match &observed.package {
+        Package::Outside { heartbeat, .. } => heartbeat.look_again(observed.now),
+        Package::BuiltIn { .. } | Package::Refused(_) => None,
     }
 }
 
 fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) -> ClusterProviderStatus {
     let provider = observed.provider;
-    let (reason, message, profiles) = match &observed.package {
-        Package::BuiltIn { profiles } if provider.metadata.deletion_timestamp.is_some() => {
-            let clusters = named(observed.clusters.iter().map(|key| format!("Cluster {key}")));
-            // Its profiles stay: its Clusters are not withdrawn, they wait for their users.
-            (ProviderReason::Deleting, format!("being deleted, waits for {clusters}"), profiles.clone())
-        }
-        Package::BuiltIn { profiles } => {
-            (ProviderReason::AllGood, "The provider is ready.".to_owned(), profiles.clone())
-        }
-        Package::Unknown => {
-            let (reason, message) = unusable(&provider.spec.package);
-            (reason, message, Vec::new())
-        }
+    let (reason, message) = judge(observed);
+    let profiles = match &observed.package {
+        // They stay while it is deleted: its Clusters are not withdrawn, they wait for their users.
+        Package::BuiltIn { profiles } => profiles.clone(),
+        Package::Outside { .. } => old.profiles.clone(),
+        Package::Refused(_) => Vec::new(),
     };
     let ready = reason == ProviderReason::AllGood;
     let generation = provider.metadata.generation;
@@ -116,21 +155,42 @@ fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) 
     }
 }
 
-/// Why a package that is not built in cannot run here, and what to do.
-fn unusable(package: &str) -> (ProviderReason, String) {
-    let looks_like_image = !package.starts_with(['/', '.']) && package.contains('/');
-    if package.starts_with("builtin:") {
-        let message = format!("spec.package: there is no built-in provider \"{package}\"; there is builtin:local");
-        return (ProviderReason::PackageNotAllowed, message);
+/// Whether it takes new Clusters, and what to say of that.
+fn judge(observed: &ProviderObserved<'_>) -> (ProviderReason, String) {
+    if let Package::Refused(Refusal { reason, message }) = &observed.package {
+        return (*reason, message.clone());
     }
-    if looks_like_image {
-        let message = format!(
-            "spec.package: \"{package}\" is an image, which needs a platform on Kubernetes; use builtin:local here"
-        );
-        return (ProviderReason::PackageNeedsKubernetes, message);
+    if observed.provider.metadata.deletion_timestamp.is_some() {
+        let clusters = named(observed.clusters.iter().map(|key| format!("Cluster {key}")));
+        return (ProviderReason::Deleting, format!("being deleted, waits for {clusters}"));
     }
-    let message = format!("spec.package: \"{package}\" may not run here; use builtin:local");
-    (ProviderReason::PackageNotAllowed, message)
+    let Package::Outside { heartbeat, run } = &observed.package else {
+        return (ProviderReason::AllGood, "The provider is ready.".to_owned());
+    };
+    let name = observed.provider.metadata.name.as_deref().unwrap_or_default();
+    let lease = format!("{}/{}", names::SYSTEM_NAMESPACE, names::provider_object(name));
+    match (heartbeat, run) {
+        (Heartbeat::Alive { .. }, _) => (ProviderReason::AllGood, "The provider is ready.".to_owned()),
+        (Heartbeat::Ahead { beat }, _) => {
+            let message = format!(
+                "the last heartbeat, renewTime of Lease {lease}, is of {beat}, which is yet to come: set the clocks right"
+            );
+            (ProviderReason::HeartbeatMissed, message)
+        }
+        (_, Run::Failed { in_init: true, message }) => (ProviderReason::InitFailed, message.clone()),
+        (Heartbeat::Never, Run::Failed { message, .. }) => (ProviderReason::Starting, message.clone()),
+        (Heartbeat::Never, Run::Running) => {
+            (ProviderReason::Starting, format!("started, waits for its first heartbeat, renewTime of Lease {lease}"))
+        }
+        (Heartbeat::Missed { last }, run) => {
+            let why = match run {
+                Run::Failed { message, .. } => format!(": {message}"),
+                Run::Running => String::new(),
+            };
+            let message = format!("no heartbeat since {last}, renewTime of Lease {lease}{why}");
+            (ProviderReason::HeartbeatMissed, message)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -153,6 +213,26 @@ mod tests {
         Package::BuiltIn { profiles: vec![Profile { name: "local".into(), ..Profile::default() }] }
     }
 
+    fn refused(refusal: Refusal) -> Package {
+        Package::Refused(refusal)
+    }
+
+    fn outside(heartbeat: Heartbeat, run: Run) -> Package {
+        Package::Outside { heartbeat, run }
+    }
+
+    fn alive() -> Heartbeat {
+        Heartbeat::Alive { until: Timestamp::from_second(1_800_000_010).expect("a time") }
+    }
+
+    fn missed() -> Heartbeat {
+        Heartbeat::Missed { last: Timestamp::from_second(1_799_999_000).expect("a time") }
+    }
+
+    fn failed(in_init: bool) -> Run {
+        Run::Failed { in_init, message: "it ended".to_owned() }
+    }
+
     fn decide(provider: &ClusterProvider, package: Package, clusters: &[ObjectKey]) -> ProviderPlan {
         let now = Timestamp::from_second(1_800_000_000).expect("a time");
         decide_provider(&ProviderObserved { provider, package, clusters, now })
@@ -171,7 +251,7 @@ mod tests {
         ] {
             let plan = decide(&provider("builtin:local", finalizers, going), built_in(), clusters);
             let word = match plan {
-                ProviderPlan::Done => "done",
+                ProviderPlan::Done { .. } => "done",
                 ProviderPlan::AddFinalizer(_) => "hold",
                 ProviderPlan::RemoveFinalizer(_) => "let go",
                 ProviderPlan::WriteStatus(_) => "status",
@@ -186,10 +266,24 @@ mod tests {
         for (package, kind, going, ready, reason, says, profiles) in [
             ("builtin:local", built_in(), false, true, "AllGood", "The provider is ready.", 1),
             ("builtin:local", built_in(), true, false, "Deleting", "waits for Cluster n/c", 1),
-            ("builtin:moon", Package::Unknown, false, false, "PackageNotAllowed", "no built-in provider", 0),
-            ("registry.example/p:v1", Package::Unknown, false, false, "PackageNeedsKubernetes", "is an image", 0),
-            ("/bin/sh", Package::Unknown, false, false, "PackageNotAllowed", "may not run here", 0),
-            ("./p", Package::Unknown, false, false, "PackageNotAllowed", "may not run here", 0),
+            (
+                "registry.example/p:v1",
+                refused(Refusal::needs_kubernetes("i")),
+                false,
+                false,
+                "PackageNeedsKubernetes",
+                "is an image",
+                0,
+            ),
+            ("/bin/sh", refused(Refusal::no_folder("/bin/sh")), false, false, "PackageNotAllowed", "--provider-dir", 0),
+            ("/bin/sh", refused(Refusal::no_folder("/bin/sh")), true, false, "PackageNotAllowed", "--provider-dir", 0),
+            ("p", outside(Heartbeat::Never, Run::Running), false, false, "Starting", "first heartbeat", 0),
+            ("p", outside(Heartbeat::Never, failed(true)), false, false, "InitFailed", "it ended", 0),
+            ("p", outside(alive(), Run::Running), false, true, "AllGood", "The provider is ready.", 0),
+            ("p", outside(alive(), failed(false)), false, true, "AllGood", "The provider is ready.", 0),
+            ("p", outside(alive(), Run::Running), true, false, "Deleting", "waits for Cluster n/c", 0),
+            ("p", outside(missed(), Run::Running), false, false, "HeartbeatMissed", "allot-system/provider-p", 0),
+            ("p", outside(missed(), failed(false)), false, false, "HeartbeatMissed", "it ended", 0),
         ] {
             let mut before = provider(package, &[names::PROVIDER_FINALIZER], going);
             let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, kind.clone(), &cluster)
@@ -202,7 +296,33 @@ mod tests {
             assert_eq!(told["profiles"].as_array().map_or(0, Vec::len), profiles, "{package}");
             assert_eq!(told["conditions"][0]["status"], if ready { "True" } else { "False" });
             before.status = serde_json::from_value(told).expect("a status");
-            assert_eq!(decide(&before, kind, &cluster), ProviderPlan::Done, "told again, it changes nothing");
+            let again = decide(&before, kind, &cluster);
+            assert!(matches!(again, ProviderPlan::Done { .. }), "told again, it changes nothing");
         }
+    }
+
+    #[test]
+    fn profiles_that_a_provider_elsewhere_wrote_are_neither_dropped_nor_owned() {
+        let mut before = provider("p", &[names::PROVIDER_FINALIZER], false);
+        let own = json!({"ready": false, "profiles": [{"name": "a"}],
+            "conditions": [{"type": "Theirs", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z"}]});
+        before.status = serde_json::from_value(own).expect("a status");
+        let plan = decide(&before, outside(alive(), Run::Running), &[]);
+        let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = plan else { panic!("{plan:?}") };
+        assert!(object["status"].get("profiles").is_none() && object["status"]["ready"] == true, "{object}");
+        let refused = decide(&before, refused(Refusal::no_folder("p")), &[]);
+        let ProviderPlan::WriteStatus(Write::PatchStatus { patch, .. }) = refused else { panic!("{refused:?}") };
+        assert!(patch["status"]["profiles"].is_null(), "what cannot run offers nothing: {patch}");
+    }
+
+    #[test]
+    fn a_beating_provider_is_looked_at_when_its_beat_ends() {
+        let mut before = provider("p", &[names::PROVIDER_FINALIZER], false);
+        let ready = decide(&before, outside(alive(), Run::Running), &[]);
+        let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = ready else { panic!("{ready:?}") };
+        before.status = serde_json::from_value(object["status"].clone()).expect("a status");
+        let plan = decide(&before, outside(alive(), Run::Running), &[]);
+        let ProviderPlan::Done { again: Some(again) } = plan else { panic!("{plan:?}") };
+        assert!(again > Duration::from_secs(9) && again < Duration::from_secs(11), "{again:?}");
     }
 }
