@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use allotment_api::requests::{NameRef, Profile, SupportedTrait, SupportedVersion};
-use allotment_core::providers::{Package, PackageRef, ProviderObserved, ProviderPlan, Refusal, decide_provider, outside_group};
+use allotment_core::providers::{
+    Package, PackageRef, ProviderObserved, ProviderPlan, Refusal, decide_provider, outside_group,
+};
 use async_trait::async_trait;
 use kube::Client;
 
