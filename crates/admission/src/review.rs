@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use allotment_api::names;
 use allotment_core::requests::Snapshot;
 use allotment_machinery::field::FieldError;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{ownership, validate};
@@ -62,6 +63,8 @@ pub struct Request<'a> {
     pub caller: &'a Caller,
     /// Nothing will be stored: the answer to a ClusterRequest tells what would be decided.
     pub dry_run: bool,
+    /// The time of the review.
+    pub now: Timestamp,
 }
 
 /// A write that may go on.

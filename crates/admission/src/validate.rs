@@ -6,11 +6,10 @@ use allotment_api::requests::{
     AccessPolicySpec, AccessRequestSpec, CeilingRule, CeilingScope, ClusterProviderSpec, ClusterRequest,
     ClusterRequestSpec, ClusterSpec, Permission, ProviderConfigSpec, PurposeSpec, TraitEquivalenceSpec,
 };
-use allotment_core::requests::{Placement, Snapshot, Version, is_well_formed};
+use allotment_core::requests::{Forecast, Snapshot, Version, forecast, is_well_formed};
 use allotment_machinery::duration::Duration;
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::names;
-use k8s_openapi::jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -222,17 +221,41 @@ fn cluster_request(
         let lost = aggregated.wishes_lost.iter();
         found.warnings.extend(lost.map(|lost| format!("spec.traits: a wish is lost: {lost}")));
     }
-    if request.dry_run && request.operation == Operation::Create {
-        // Only how long a Cluster has been coming up depends on the time; none counts as late here.
-        let placement = match &resolved {
-            Ok(aggregated) => snapshot.place(&asked, aggregated, Timestamp::UNIX_EPOCH),
-            Err(refusal) => Placement::None(refusal.clone()),
-        };
-        found.warnings.push(match placement {
-            Placement::Existing { cluster } => format!("would be Granted on Cluster {cluster}"),
-            Placement::New { provider, profile, .. } => format!("would create a Cluster from {provider}/{profile}"),
-            Placement::None(refusal) => format!("would be {}: {}", refusal.reason.verdict(), refusal.reason),
-        });
+    if request.dry_run {
+        tell(&forecast(snapshot, &asked, request.now), found);
+    }
+}
+
+/// What would become of a request: the answer in one warning, then the reason for people, then what each candidate
+/// lacks. `allot explain request --dry-run` reads them.
+fn tell(forecast: &Forecast, found: &mut Found) {
+    found.warnings.push(forecast.to_string());
+    match forecast {
+        Forecast::Kept { .. } => {}
+        Forecast::Granted { prefix, .. } | Forecast::NewCluster { prefix, .. } => {
+            found.warnings.extend(prefix.map(|reason| format!("spec.prefix: would not be honored: {reason}")));
+        }
+        Forecast::Waiting { message } => found.warnings.push(format!("why: {message}")),
+        Forecast::Refused(refusal) => {
+            found.warnings.push(format!("why: {}", refusal.message));
+            let listed = refusal.findings.len();
+            if refusal.findings_omitted > 0 {
+                let all = listed.saturating_add(refusal.findings_omitted);
+                found.warnings.push(format!("findings: {listed} of {all}"));
+            }
+            for finding in &refusal.findings {
+                let mut words = vec![format!("{}/{}", finding.provider, finding.profile), finding.cluster.clone()];
+                if finding.provider.is_empty() && finding.profile.is_empty() {
+                    words.clear();
+                }
+                words.retain(|word| !word.is_empty());
+                words.push(match finding.detail.as_str() {
+                    "" => finding.reason.clone(),
+                    detail => format!("{}: {detail}", finding.reason),
+                });
+                found.warnings.push(format!("finding: {}", words.join(" ")));
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use allotment_admission::{Caller, Config, Denial, Operation, Request, Reviewed, review};
 use allotment_core::requests::{Object, Snapshot};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 fn config() -> Config {
@@ -43,6 +44,7 @@ impl<'a> Write<'a> {
                 old_object: &self.old,
                 caller: &caller(self.by),
                 dry_run: self.dry_run,
+                now: Timestamp::UNIX_EPOCH,
             },
         )
     }
@@ -377,6 +379,7 @@ fn what_is_the_platforms_is_written_by_the_platform_only() {
             old_object: &Value::Null,
             caller: &masters,
             dry_run: false,
+            now: Timestamp::UNIX_EPOCH,
         },
     );
     assert!(repaired.is_ok(), "system:masters may repair");
@@ -445,6 +448,7 @@ fn a_grant_is_deleted_by_the_platform_and_by_what_cleans_up_only() {
             old_object: &json!({"metadata": {"name": "x", "namespace": "ns"}}),
             caller: &caller(by),
             dry_run: false,
+            now: Timestamp::UNIX_EPOCH,
         };
         let result = review(&config(), None, &request);
         assert_eq!(result.is_ok(), expect, "{by} deletes a {kind}: {result:?}");
@@ -506,7 +510,26 @@ fn what_is_probably_not_meant_is_warned_of() {
             vec!["spec.kubernetes.version: 1.30.1 is deprecated"],
         ),
         (Write { dry_run: true, ..request(json!({"purposes": ["w"]})) }, vec!["would create a Cluster from p/q"]),
-        (Write { dry_run: true, ..request(json!({"purposes": ["no"]})) }, vec!["would be Denied: UnknownPurpose"]),
+        (
+            Write { dry_run: true, ..request(json!({"purposes": ["w"], "prefix": "a-"})) },
+            vec!["would create a Cluster from p/q", "spec.prefix: would not be honored: TooShort"],
+        ),
+        (
+            Write { dry_run: true, ..request(json!({"purposes": ["no"]})) },
+            vec![
+                "would be Denied: UnknownPurpose",
+                "why: there is no Purpose \"no\"; there is \"w\"",
+                "finding: UnknownPurpose: no",
+            ],
+        ),
+        (
+            Write { dry_run: true, ..request(json!({"purposes": ["w"], "kubernetes": {"version": "1.99"}})) },
+            vec![
+                "would be Denied: VersionNotOffered",
+                "why: no profile with the traits required offers version \"1.99\"; offered: 1.31.0",
+                "finding: p/q VersionNotOffered: 1.99",
+            ],
+        ),
         (
             Write::create("Purpose", json!({"dedicated": false})),
             vec!["spec.permissionCeiling is unset: tenants of a shared Cluster may be granted whatever they ask for"],
@@ -516,6 +539,9 @@ fn what_is_probably_not_meant_is_warned_of() {
         let shown = write.new.clone();
         assert_eq!(warnings(write), expect, "{shown}");
     }
+    let waiting = json!({"metadata": {"name": "x", "uid": "u"}, "spec": {"purposes": ["no"]}});
+    let again = Write { old: waiting, dry_run: true, ..request(json!({"purposes": ["w"]})) };
+    assert_eq!(warnings(again), ["would create a Cluster from p/q"], "a change that is tried out");
     let granted = json!({"metadata": {"name": "x"}, "spec": {"purposes": ["w"]}, "status": {"status": "Granted"}});
     let edit = Write { old: granted, ..request(json!({"purposes": ["w"], "priority": 3})) };
     assert_eq!(

@@ -10,6 +10,7 @@ use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProces
 use allotment_apiserver::status::{About, ApiError};
 use allotment_controllers::Controllers;
 use allotment_machinery::json;
+use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
 
 /// The user name of the platform's own controllers.
@@ -22,6 +23,7 @@ const UNSTAMPED: &str =
 /// Reviews writes of our kinds on the platform's own API.
 pub(crate) struct OurKinds {
     config: Config,
+    clock: Arc<dyn Clock>,
     /// What the scheduler sees, once the controllers run.
     controllers: RwLock<Option<Arc<Controllers>>>,
 }
@@ -34,9 +36,9 @@ impl fmt::Debug for OurKinds {
 
 impl OurKinds {
     /// Admission that knows the platform's own identity, by its user name.
-    pub(crate) fn new(platform_user: &str) -> Self {
+    pub(crate) fn new(platform_user: &str, clock: Arc<dyn Clock>) -> Self {
         let config = Config { platform_users: [platform_user.to_owned()].into() };
-        OurKinds { config, controllers: RwLock::default() }
+        OurKinds { config, clock, controllers: RwLock::default() }
     }
 
     /// From now on warnings tell what these controllers would decide.
@@ -78,6 +80,7 @@ impl OurKinds {
             old_object: &old_object,
             caller: &caller(request.user),
             dry_run: request.dry_run,
+            now: self.clock.now(),
         };
         judge(&shown).map(Some).map_err(|denial| refusal(denial, request))
     }

@@ -93,7 +93,7 @@ impl Beside {
         if let Some(why) = shared(&user, &known.groups.unwrap_or_default()) {
             warn!(%user, "{why}; whoever else has this identity is the platform to admission: give it one of its own");
         }
-        let kinds = Arc::new(OurKinds::new(&user));
+        let kinds = Arc::new(OurKinds::new(&user, seams.clock.clone()));
         Ok(Beside { client, seams, keys, address, settings, user, kinds })
     }
 

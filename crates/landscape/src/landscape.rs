@@ -108,7 +108,7 @@ impl Landscape {
     /// The store does not answer, or the keys cannot be used.
     pub async fn serve(config: Config) -> Result<Self, LandscapeError> {
         let Config { store, seams, keys, authority, service_account_key, created, url } = config;
-        let admission = Arc::new(OurKinds::new(CONTROLLERS));
+        let admission = Arc::new(OurKinds::new(CONTROLLERS, seams.clock.clone()));
         let readiness = Arc::new(ControllersSynced::default());
         let access = access(authority.bundle(), service_account_key, &url)?;
         let planes = PlanesConfig {

@@ -16,6 +16,7 @@ mod cluster;
 mod conditions;
 mod expressions;
 mod findings;
+mod forecast;
 mod making;
 mod namespaces;
 mod plan;
@@ -26,6 +27,7 @@ mod select;
 mod snapshot;
 mod spares;
 mod status;
+mod trial;
 mod versions;
 
 pub use aggregate::{Aggregated, Contradiction, Demand, aggregate};
@@ -33,6 +35,7 @@ pub use cluster::{decide_cluster, end_quarantine, quarantined};
 pub use conditions::{Said, find as find_condition};
 pub use expressions::{Constancy, Equivalences, Expression, written};
 pub use findings::MAX_FINDINGS;
+pub use forecast::{Forecast, forecast};
 pub use namespaces::selects;
 pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
 pub use prefixes::{is_canonical, is_well_formed, owns};
@@ -43,6 +46,7 @@ pub use snapshot::{
     live_tenants,
 };
 pub use spares::decide_purpose;
+pub use trial::{Fate, NotCarriedOut, Trial, Unending};
 pub use versions::{Chosen, Offer, Version};
 
 pub(crate) use cluster::named;

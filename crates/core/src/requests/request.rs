@@ -16,16 +16,19 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::aggregate::Aggregated;
+use super::forecast::{Destination, destination};
 use super::making::{free_name, new_cluster};
 use super::plan::Plan;
 use super::prefixes;
-use super::select::{Placement, Refusal};
 use super::snapshot::{Snapshot, annotation};
 use super::status::{Outcome, status_plan};
 use crate::write::{Kind, ObjectKey, Write, configuration, preconditions, write_status};
 
 /// How long the Cluster of a young Grant may be unseen before it counts as gone.
 const UNSEEN_CLUSTER_SECS: i64 = 60;
+/// What is in the way of a request whose name another one's Grant has.
+pub(crate) const FOREIGN_GRANT: &str =
+    "a ClusterRequestGrant of this name belongs to another request and has to go first";
 
 /// The next write for a ClusterRequest. `proposals` gives random texts, a letter and nine of a
 /// vowel-free alphabet ([`super::proposals`]), for prefixes and names of Clusters.
@@ -42,10 +45,7 @@ pub fn decide_request(
     }
     match snapshot.grants.get(key) {
         Some(grant) if grant.spec.request_uid == uid => decide_granted(snapshot, request, uid, grant, now),
-        Some(_) => {
-            let message = "a ClusterRequestGrant of this name belongs to another request and has to go first";
-            status_plan(request, &Outcome::Waiting { message: message.to_owned() }, now)
-        }
+        Some(_) => status_plan(request, &Outcome::Waiting { message: FOREIGN_GRANT.to_owned() }, now),
         None => match snapshot.tenancies.get(uid).and_then(|clusters| clusters.first()) {
             Some(cluster) => decide_grant(snapshot, request, uid, cluster),
             None => decide_placement(snapshot, key, request, uid, now, proposals),
@@ -155,10 +155,6 @@ fn decide_placement(
     now: Timestamp,
     proposals: &mut dyn Iterator<Item = String>,
 ) -> Plan {
-    let asked = match snapshot.resolve(request) {
-        Ok(asked) => asked,
-        Err(refusal) => return refused(request, refusal, now),
-    };
     let tenant = |prefix: String| Tenant {
         request_uid: uid.to_owned(),
         namespace: key.namespace.clone(),
@@ -166,9 +162,10 @@ fn decide_placement(
         prefix,
         released: false,
     };
-    match snapshot.place(request, &asked, now) {
-        Placement::None(refusal) => refused(request, refusal, now),
-        Placement::Existing { cluster } => {
+    match destination(snapshot, request, now) {
+        Destination::Refused(refusal) => status_plan(request, &Outcome::Refused { refusal }, now),
+        Destination::NoNamespace { message } => status_plan(request, &Outcome::Waiting { message }, now),
+        Destination::Existing { cluster, asked } => {
             if !has_finalizer(&request.metadata, names::REQUEST_FINALIZER) {
                 // With the finalizer goes where the request is likely to be bound, to spare a write later.
                 return Plan::AddFinalizer(take_over(request, &cluster));
@@ -179,19 +176,7 @@ fn decide_placement(
                 None => Plan::Done { again: None },
             }
         }
-        Placement::New { provider, profile, version } => {
-            let namespace = match &asked.namespace {
-                Some(namespace) if !snapshot.namespaces.contains_key(namespace) => {
-                    let message = format!(
-                        "a new Cluster would go to namespace {namespace:?}, as its Purpose says, and there is none; \
-                         make the namespace or change spec.namespace of the Purpose"
-                    );
-                    return status_plan(request, &Outcome::Waiting { message }, now);
-                }
-                Some(namespace) => namespace.clone(),
-                None if asked.dedicated => key.namespace.clone(),
-                None => names::CLUSTERS_NAMESPACE.to_owned(),
-            };
+        Destination::New { provider, profile, version, namespace, asked } => {
             // A recorded name counts while no Cluster has it; one that has it is somebody else's, or
             // the request would be among its tenants.
             let recorded = bound_to(request)
@@ -208,10 +193,6 @@ fn decide_placement(
             Plan::CreateCluster { write: create(Kind::Cluster, name, &cluster), cluster: Box::new(cluster) }
         }
     }
-}
-
-fn refused(request: &ClusterRequest, refusal: Refusal, now: Timestamp) -> Plan {
-    status_plan(request, &Outcome::Refused { refusal }, now)
 }
 
 fn prefix_for(

@@ -216,6 +216,18 @@ impl Snapshot {
         }
     }
 
+    /// From now on those are due that are bound to nothing, and no others: for a copy of what was decided elsewhere.
+    pub(crate) fn only_unbound_are_due(&mut self) {
+        self.take_due();
+        self.due_requests.extend(self.requests.keys().filter(|key| !self.grants.contains_key(key)).cloned());
+        self.due_purposes.extend(self.warm.iter().cloned());
+    }
+
+    /// The ClusterRequests that are no tenant of any Cluster.
+    pub fn waiting(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.waiting.iter()
+    }
+
     /// The Cluster, if it is there.
     pub fn cluster(&self, key: &ObjectKey) -> Option<&Cluster> {
         self.clusters.get(key)

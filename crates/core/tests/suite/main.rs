@@ -7,3 +7,4 @@ mod properties;
 mod scheduling;
 mod spares;
 mod store;
+mod trial;

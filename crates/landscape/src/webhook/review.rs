@@ -171,15 +171,26 @@ fn operation(name: &str, path: &str, value: Option<&Value>) -> Value {
 mod tests {
     use super::*;
     use allotment_machinery::json;
+    use allotment_machinery::seams::Clock;
+    use jiff::Timestamp;
 
     const PLATFORM: &str = "system:serviceaccount:allot-system:allot-controllers";
+
+    #[derive(Debug)]
+    struct Noon;
+
+    impl Clock for Noon {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+    }
 
     async fn ask(stage: Stage, request: Value) -> Value {
         let mut review = Map::default();
         review.insert("apiVersion", API_VERSION);
         review.insert("kind", "AdmissionReview");
         review.insert("request", request);
-        let webhook = Webhook::new(Arc::new(OurKinds::new(PLATFORM)));
+        let webhook = Webhook::new(Arc::new(OurKinds::new(PLATFORM, Arc::new(Noon))));
         let answer = webhook.answer(stage, &Value::Object(review).to_vec()).await;
         json::parse(&answer.expect("an answer")).expect("JSON").get("response").expect("a response").clone()
     }
@@ -230,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_review_is_refused_with_its_reason() {
-        let webhook = Webhook::new(Arc::new(OurKinds::new(PLATFORM)));
+        let webhook = Webhook::new(Arc::new(OurKinds::new(PLATFORM, Arc::new(Noon))));
         for (body, expect) in [
             ("{", "not an AdmissionReview"),
             ("{}", "apiVersion is not"),
