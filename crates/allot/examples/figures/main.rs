@@ -2,9 +2,12 @@
 //! request to a working token, and what things cost in memory. Starts `allot up` as a child on loopback
 //! and is its only client.
 //!
-//! `cargo run --release -p allot --example figures -- ready|many|request|tenants|memory|definitions target/release/allot`
+//! `cargo run --release -p allot --example figures -- FIGURE target/release/allot`, where FIGURE is
+//! `ready`, `many`, `request`, `tenants`, `memory`, `definitions`, `grants`, `arrivals` or `landscape`.
 
 #![expect(clippy::print_stdout, reason = "its output is the report")]
+
+mod requests;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -41,7 +44,7 @@ async fn main() -> Result<()> {
     rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [what, binary] = words.as_slice() else {
-        bail!("usage: figures ready|many|request|tenants|memory|definitions PATH-OF-ALLOT")
+        bail!("usage: figures FIGURE PATH-OF-ALLOT; the figures are listed at the top of its source")
     };
     let binary = Path::new(binary);
     match what.as_str() {
@@ -51,6 +54,9 @@ async fn main() -> Result<()> {
         "tenants" => tenants(binary).await,
         "memory" => memory(binary).await,
         "definitions" => definitions(binary).await,
+        "grants" => requests::grants(binary).await,
+        "arrivals" => requests::arrivals(binary).await,
+        "landscape" => requests::landscape(binary).await,
         other => bail!("no figure is called {other}"),
     }
 }
@@ -259,8 +265,10 @@ async fn some(client: &Client, events: &mut Secrets, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn clusters(client: &Client) -> Result<usize> {
-    let list = api(client, "v1alpha1", "Cluster").list(&ListParams::default()).await?;
+async fn clusters(client: &Client, namespace: &str) -> Result<usize> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.openmcp.cloud", "v1alpha1", "Cluster"));
+    let clusters: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let list = clusters.list(&ListParams::default()).await?;
     Ok(list.items.iter().filter(|cluster| cluster.data["status"]["phase"] == "Succeeded").count())
 }
 
@@ -269,7 +277,7 @@ async fn tenants(binary: &Path) -> Result<()> {
     let (server, client) = prepared(binary, &dir).await?;
     let mut events = watch_secrets(&client).await?;
     some(&client, &mut events, "first").await?;
-    wait_for_clusters(&client, 0).await?;
+    wait_for_clusters(&client, NAMESPACE, 0).await?;
     let before = server.resident()?;
     for round in 1..=ROUNDS {
         let requests = api(&client, "v1alpha1", "ClusterRequest");
@@ -278,7 +286,7 @@ async fn tenants(binary: &Path) -> Result<()> {
             let ask = object("v1alpha1", "ClusterRequest", &format!("t{index}"), json!({"purposes": ["figures"]}))?;
             requests.create(&PostParams::default(), &ask).await?;
         }
-        wait_for_clusters(&client, TENANTS).await?;
+        wait_for_clusters(&client, NAMESPACE, TENANTS).await?;
         let with = server.resident()?;
         println!(
             "round {round}: {TENANTS} clusters in {:.1?}, resident {before} -> {with} KiB, {} KiB each",
@@ -291,7 +299,7 @@ async fn tenants(binary: &Path) -> Result<()> {
         for index in 0..TENANTS {
             remove(&client, &format!("t{index}")).await?;
         }
-        wait_for_clusters(&client, 0).await?;
+        wait_for_clusters(&client, NAMESPACE, 0).await?;
         println!("round {round}: all deleted after {:.1?}, resident {} KiB", started.elapsed(), server.resident()?);
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -435,10 +443,10 @@ fn definition(group: &str, kind: &str, spec: serde_json::Value) -> Result<Custom
     }))?)
 }
 
-async fn wait_for_clusters(client: &Client, wanted: usize) -> Result<()> {
+async fn wait_for_clusters(client: &Client, namespace: &str, wanted: usize) -> Result<()> {
     let limit = Instant::now() + Duration::from_secs(300);
     loop {
-        let there = clusters(client).await?;
+        let there = clusters(client, namespace).await?;
         if there == wanted {
             return Ok(());
         }
