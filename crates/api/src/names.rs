@@ -65,6 +65,8 @@ pub const PROVIDER_FINALIZER: &str = "cluster.openmcp.cloud/provider";
 
 /// Label of the Lease by which a provider of another process says that it lives.
 pub const HEARTBEAT: &str = "cluster.openmcp.cloud/heartbeat";
+/// Label of the Secret through which a provider of another process is asked for admin access.
+pub const ADMIN_DESK: &str = "cluster.openmcp.cloud/admin-desk";
 /// What annotations of the Secret `access-<ClusterProvider>` begin with: the UID of a Cluster follows, and the value is until
 /// when (RFC 3339) admin access to it is asked for.
 pub const ADMIN_PREFIX: &str = "admin.cluster.openmcp.cloud/";

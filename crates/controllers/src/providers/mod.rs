@@ -1,6 +1,7 @@
 //! Who makes clusters: one small trait, and the providers in this process.
 
 mod directory;
+mod kubeconfig;
 pub mod local;
 mod status;
 
@@ -12,6 +13,7 @@ use async_trait::async_trait;
 use kube::{Resource, ResourceExt};
 
 pub use directory::Directory;
+pub use kubeconfig::KubeconfigFault;
 pub use status::Providers;
 
 /// What a provider knows of the Cluster it works on.
@@ -87,6 +89,15 @@ pub enum ProviderError {
     /// The runtime refused.
     #[error("the runtime of control planes refused")]
     Runtime(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A kubeconfig that somebody else wrote cannot be used.
+    #[error("{whose} cannot be used")]
+    Kubeconfig {
+        /// `Secret allot-planes/access-p, key ...`
+        whose: String,
+        /// What is wrong with it.
+        #[source]
+        fault: KubeconfigFault,
+    },
     /// There is nothing of that Cluster.
     #[error("there is no control plane for Cluster {namespace}/{name}")]
     Absent {

@@ -6,11 +6,13 @@
 //! a Cluster: a write, or something to ask of the provider, whose answer then goes in with what is observed.
 
 mod heartbeat;
+mod identity;
 mod package;
 mod plane;
 mod provider;
 
 pub use heartbeat::{BEAT_SECS, Heartbeat};
+pub use identity::{OutsideIdentity, named_secrets};
 pub use package::{PackageRef, Refusal, outside_group};
 pub use plane::{Answer, Health, PlaneObserved, PlanePlan, Removal, decide_plane};
 pub use provider::{Package, ProviderObserved, ProviderPlan, Run, decide_provider};
