@@ -6,8 +6,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 
 use crate::requests::{
-    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
-    Purpose, TraitEquivalence,
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
+    KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
 
 /// Every definition, in the order in which they are installed.
@@ -15,6 +15,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         ClusterProvider::crd(),
         ProviderConfig::crd(),
+        ExistingConfig::crd(),
+        KindConfig::crd(),
         Purpose::crd(),
         TraitEquivalence::crd(),
         Cluster::crd(),

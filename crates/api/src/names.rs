@@ -9,6 +9,10 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "cluster.openmcp.cloud/v1alpha1";
 /// The group of the ProviderConfigs that the built-in provider `local` reads.
 pub const LOCAL_GROUP: &str = "local.cluster.openmcp.cloud";
+/// The group of the ProviderConfigs that the built-in provider `existing` reads.
+pub const EXISTING_GROUP: &str = "existing.cluster.openmcp.cloud";
+/// The group of the ProviderConfigs that the built-in provider `kind` reads.
+pub const KIND_GROUP: &str = "kind.cluster.openmcp.cloud";
 
 /// Namespace of Leases and of the Secrets that providers read.
 pub const SYSTEM_NAMESPACE: &str = "allot-system";

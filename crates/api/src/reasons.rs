@@ -72,7 +72,7 @@ spelled! {
         OnlyDeprecatedVersions,
         /// Pending: not decided yet.
         Scheduling,
-        /// Pending: as many Clusters of a purpose as its `maxClusters` allows, none with room.
+        /// Pending: as many Clusters of a purpose or of every profile that fits as its `maxClusters` allows, none with room.
         MaxClustersReached,
     }
 }
@@ -126,7 +126,7 @@ spelled! {
         Unhealthy,
         /// Its provider does not publish its profile any more.
         Withdrawn,
-        /// As many Clusters list a purpose as its `maxClusters` allows.
+        /// As many Clusters list a purpose, or are of the profile, as its `maxClusters` allows.
         MaxClustersReached,
     }
 }
@@ -194,6 +194,8 @@ spelled! {
         TraitsOverridden,
         /// Of a ClusterProvider: it beats and is set up.
         ProviderReady,
+        /// Of a ClusterProvider: whether each of its ProviderConfigs can be used. Only once one could not.
+        ConfigsUsable,
         /// Of a Cluster: the provider's word.
         ClusterHealthy,
         /// Of a Cluster: it was healthy once; latched.
@@ -271,6 +273,18 @@ spelled! {
         VersionNotOffered,
         /// It is being deleted.
         Deleting,
+        /// Its ProviderConfig is gone, or what it refers to is missing or cannot be used.
+        ConfigNotUsable,
+        /// Its API server does not answer.
+        Unreachable,
+        /// Its API server does not let the platform in, or not with all rights.
+        AccessRefused,
+        /// What its ProviderConfig stands for is another Cluster already.
+        Taken,
+        /// Its ProviderConfig leads to another cluster than before.
+        AnotherCluster,
+        /// What makes it failed.
+        Failed,
     }
 }
 
@@ -291,6 +305,10 @@ spelled! {
         Starting,
         /// It is being deleted and waits for its Clusters.
         Deleting,
+        /// A program that it runs is not there, or does not work.
+        ToolNotUsable,
+        /// Of condition `ConfigsUsable`: a ProviderConfig, or what it stands for, cannot be used.
+        ConfigNotUsable,
     }
 }
 

@@ -90,6 +90,11 @@ pub struct Profile {
     /// Who makes identities in its clusters; `Platform` where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_by: Option<AccessBy>,
+    /// Most Clusters at a time, those being deleted included; unlimited where unset. Beyond it requests
+    /// wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub max_clusters: Option<i32>,
 }
 
 /// A Kubernetes version of a profile.

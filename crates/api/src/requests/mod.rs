@@ -8,7 +8,9 @@ mod cluster;
 mod cluster_provider;
 mod cluster_request;
 mod equivalence;
+mod existing_config;
 mod grant;
+mod kind_config;
 mod local_config;
 mod purpose;
 
@@ -29,10 +31,12 @@ pub use cluster_provider::{
 };
 pub use cluster_request::{ClusterRequest, ClusterRequestSpec, ClusterRequestStatus, Finding};
 pub use equivalence::{TraitEquivalence, TraitEquivalenceSpec};
+pub use existing_config::{ExistingConfig, ExistingConfigSpec, KubeconfigRef, KubeconfigRefType};
 pub use grant::{
     BoundClusterRef, ClusterRequestGrant, ClusterRequestGrantSpec, ClusterRequestGrantStatus, GrantPhase,
     MirroredMetadata, MirroredRequest, ResolvedRequest, ResolvedTrait,
 };
+pub use kind_config::{KindConfig, KindConfigSpec, KindVersion};
 pub use local_config::{ProviderConfig, ProviderConfigSpec};
 pub use purpose::{CeilingRule, CeilingScope, DeletionPolicy, Purpose, PurposeSpec, Strategy};
 

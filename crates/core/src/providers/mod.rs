@@ -15,4 +15,4 @@ pub use heartbeat::{BEAT_SECS, Heartbeat};
 pub use identity::{OutsideIdentity, named_secrets};
 pub use package::{PackageRef, Refusal, outside_group};
 pub use plane::{Answer, Health, PlaneObserved, PlanePlan, Removal, decide_plane};
-pub use provider::{Package, ProviderObserved, ProviderPlan, Run, decide_provider};
+pub use provider::{Package, ProviderObserved, ProviderPlan, Readiness, Run, decide_provider};

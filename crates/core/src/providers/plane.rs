@@ -41,12 +41,19 @@ pub enum Health {
 }
 
 /// How far the removal of a cluster is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Removal {
     /// Nothing is left of it.
     Gone,
     /// Something is left; ask again.
     Going,
+    /// It cannot go as things are; ask again.
+    Waiting {
+        /// Why, for machines.
+        reason: ClusterConditionReason,
+        /// For people: what it waits for and what to do.
+        message: String,
+    },
 }
 
 /// What the provider said in this pass.
@@ -108,6 +115,13 @@ pub fn decide_plane(observed: &PlaneObserved<'_>) -> PlanePlan {
                 None => PlanePlan::Done { again: None },
             },
             Answer::Removed(Removal::Going) => PlanePlan::Done { again: Some(ASK_AGAIN) },
+            Answer::Removed(Removal::Waiting { reason, message }) => {
+                let health = Health::Unhealthy { reason: *reason, message: message.clone() };
+                match report(observed, &health, going) {
+                    PlanePlan::Done { .. } => PlanePlan::Done { again: Some(ASK_AGAIN) },
+                    told => told,
+                }
+            }
             Answer::None | Answer::Served(_) => PlanePlan::Remove,
         };
     }
@@ -177,6 +191,10 @@ mod tests {
         decide_plane(&PlaneObserved { cluster, finalizer: OURS, answer, now: NOW })
     }
 
+    fn waiting() -> Removal {
+        Removal::Waiting { reason: ClusterConditionReason::Unreachable, message: "no answer".into() }
+    }
+
     fn word(plan: &PlanePlan) -> &'static str {
         match plan {
             PlanePlan::Done { again: None } => "done",
@@ -203,6 +221,7 @@ mod tests {
             (&[OURS], true, Answer::None, "remove"),
             (&[OURS], true, healthy, "remove"),
             (&[OURS], true, Answer::Removed(Removal::Going), "again"),
+            (&[OURS], true, Answer::Removed(waiting()), "report"),
             (&[OURS], true, Answer::Removed(Removal::Gone), "let go"),
             (&[platform], true, Answer::None, "done"),
             (&[], true, Answer::None, "done"),
@@ -210,6 +229,19 @@ mod tests {
             let plan = decide(&cluster(finalizers, going, Value::Null), &answer);
             assert_eq!(word(&plan), expect, "{finalizers:?} going {going} {answer:?}");
         }
+    }
+
+    #[test]
+    fn a_cluster_that_cannot_be_removed_says_why_once_and_is_asked_for_again() {
+        let mut before = cluster(&[OURS], true, Value::Null);
+        let answer = Answer::Removed(waiting());
+        let PlanePlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, &answer) else {
+            panic!("it is told");
+        };
+        assert_eq!(object["status"]["phase"], "Deleting");
+        assert_eq!(object["status"]["conditions"][0]["reason"], "Unreachable");
+        before.status = serde_json::from_value(object["status"].clone()).expect("a status");
+        assert_eq!(word(&decide(&before, &answer)), "again");
     }
 
     #[test]

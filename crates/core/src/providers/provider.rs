@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::heartbeat::Heartbeat;
 use super::package::Refusal;
-use crate::requests::{Said, add_finalizer, named, put, remove_finalizer, to_value, whole_seconds};
+use crate::requests::{
+    Said, add_finalizer, find_condition, named, put, remove_finalizer, to_value, whole_seconds,
+};
 use crate::write::{Kind, ObjectKey, Write, write_status};
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, ProviderReason};
@@ -16,13 +18,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+/// Most ProviderConfigs of which the status says what is wrong with them.
+const MOST_UNUSABLE: usize = 8;
+
 /// What stands behind `spec.package`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Package {
     /// A provider of this process, and what it offers.
     BuiltIn {
+        /// Whether it can work at all.
+        readiness: Readiness,
         /// Its profiles, from its ProviderConfigs.
         profiles: Vec<Profile>,
+        /// What is wrong with its ProviderConfigs, in the order of their names.
+        unusable: Vec<String>,
     },
     /// A provider of another process, which publishes its profiles itself.
     Outside {
@@ -46,6 +55,20 @@ pub enum Run {
         /// Whether `init` failed, so that it never began.
         in_init: bool,
         /// What went wrong and where to read more.
+        message: String,
+    },
+}
+
+/// Whether a provider of this process can work at all, whatever its ProviderConfigs say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It can.
+    Ready,
+    /// It cannot.
+    NotReady {
+        /// Why, for machines.
+        reason: ProviderReason,
+        /// For people: what is missing and what to do.
         message: String,
     },
 }
@@ -135,8 +158,8 @@ fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) 
     let provider = observed.provider;
     let (reason, message) = judge(observed);
     let profiles = match &observed.package {
-        // They stay while it is deleted: its Clusters are not withdrawn, they wait for their users.
-        Package::BuiltIn { profiles } => profiles.clone(),
+        // They stay while it is deleted or not ready: its Clusters are not withdrawn, they wait or go on.
+        Package::BuiltIn { profiles, .. } => profiles.clone(),
         Package::Outside { .. } => old.profiles.clone(),
         Package::Refused(_) => Vec::new(),
     };
@@ -145,6 +168,9 @@ fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) 
     let said = Said::new(ConditionType::ProviderReady, ready, reason.as_str(), message.clone());
     let mut new = old.clone();
     put(&mut new.conditions, said.written(&old.conditions, generation, observed.now));
+    if let Some(said) = configs_said(&observed.package, old) {
+        put(&mut new.conditions, said.written(&old.conditions, generation, observed.now));
+    }
     ClusterProviderStatus {
         ready,
         reason: reason.as_str().to_owned(),
@@ -155,6 +181,29 @@ fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) 
     }
 }
 
+/// What is said of ProviderConfigs: that some cannot be used, or that all can again.
+fn configs_said(package: &Package, old: &ClusterProviderStatus) -> Option<Said> {
+    let unusable: &[String] = match package {
+        Package::BuiltIn { unusable, .. } => unusable,
+        // Of its ProviderConfigs a provider of another process says what there is to say.
+        Package::Outside { .. } => return None,
+        Package::Refused(_) => &[],
+    };
+    let was_told = find_condition(&old.conditions, ConditionType::ConfigsUsable).is_some();
+    if unusable.is_empty() {
+        let reason = ProviderReason::AllGood.as_str();
+        let message = "each ProviderConfig can be used".to_owned();
+        return was_told.then(|| Said::new(ConditionType::ConfigsUsable, true, reason, message));
+    }
+    let listed = unusable.iter().take(MOST_UNUSABLE).map(String::as_str).collect::<Vec<_>>().join("; ");
+    let message = match unusable.len().saturating_sub(MOST_UNUSABLE) {
+        0 => listed,
+        more => format!("{listed}; and {more} more"),
+    };
+    let reason = ProviderReason::ConfigNotUsable.as_str();
+    Some(Said::new(ConditionType::ConfigsUsable, false, reason, message))
+}
+
 /// Whether it takes new Clusters, and what to say of that.
 fn judge(observed: &ProviderObserved<'_>) -> (ProviderReason, String) {
     if let Package::Refused(Refusal { reason, message }) = &observed.package {
@@ -163,6 +212,9 @@ fn judge(observed: &ProviderObserved<'_>) -> (ProviderReason, String) {
     if observed.provider.metadata.deletion_timestamp.is_some() {
         let clusters = named(observed.clusters.iter().map(|key| format!("Cluster {key}")));
         return (ProviderReason::Deleting, format!("being deleted, waits for {clusters}"));
+    }
+    if let Package::BuiltIn { readiness: Readiness::NotReady { reason, message }, .. } = &observed.package {
+        return (*reason, message.clone());
     }
     let Package::Outside { heartbeat, run } = &observed.package else {
         return (ProviderReason::AllGood, "The provider is ready.".to_owned());
@@ -210,7 +262,8 @@ mod tests {
     }
 
     fn built_in() -> Package {
-        Package::BuiltIn { profiles: vec![Profile { name: "local".into(), ..Profile::default() }] }
+        let profiles = vec![Profile { name: "local".into(), ..Profile::default() }];
+        Package::BuiltIn { readiness: Readiness::Ready, profiles, unusable: Vec::new() }
     }
 
     fn refused(refusal: Refusal) -> Package {

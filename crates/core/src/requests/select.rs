@@ -139,6 +139,12 @@ impl Snapshot {
                 let reason = RequestReason::MaxClustersReached;
                 Placement::None(self.refusal(&search, reason, message, detail))
             }
+            (None, _) if self.waits_for_profile(asked) => {
+                let reason = RequestReason::MaxClustersReached;
+                let message = "no Cluster takes the request, and each profile that fits has as many as it makes; it waits \
+                    until one goes";
+                Placement::None(self.refusal(&search, reason, message.to_owned(), None))
+            }
             (None, _) => {
                 let (reason, message) = self.furthest(asked);
                 Placement::None(self.refusal(&search, reason, message, None))
@@ -256,6 +262,9 @@ impl Snapshot {
                 return None;
             }
             let chosen = profile.offer.choose(asked.version.as_ref()).ok()?;
+            if self.profile_is_full(provider, name, profile) {
+                return None;
+            }
             let rank = Rank {
                 deprecated: chosen.deprecated,
                 weight: Reverse(weight(&asked.demands, &profile.traits)),
@@ -275,8 +284,28 @@ impl Snapshot {
         (count >= most).then(|| (name.to_owned(), count))
     }
 
+    /// Whether a profile has as many Clusters as it makes, those being deleted included: what they stand for is
+    /// not free before they are gone.
+    fn profile_is_full(&self, provider: &str, name: &str, profile: &ProfileEntry) -> bool {
+        let Some(most) = profile.profile.max_clusters.map(|most| usize::try_from(most).unwrap_or(0)) else {
+            return false;
+        };
+        let clusters = self.clusters_of_provider(provider).filter_map(|key| self.clusters.get(key));
+        clusters.filter(|cluster| cluster.spec.cluster_provider_ref.profile == name).take(most).count() >= most
+    }
+
+    /// Whether a profile lacks nothing but room for another Cluster.
+    fn waits_for_profile(&self, asked: &Aggregated) -> bool {
+        self.profiles.iter().any(|(provider, profiles)| {
+            profiles.iter().any(|(name, profile)| {
+                let unmet = self.unmet_by_profile(provider, name, profile, asked);
+                matches!(unmet.as_slice(), [(FindingReason::MaxClustersReached, _)])
+            })
+        })
+    }
+
     /// What a profile lacks.
-    fn unmet_by_profile(&self, profile: &ProfileEntry, asked: &Aggregated) -> Vec<Unmet> {
+    fn unmet_by_profile(&self, provider: &str, name: &str, profile: &ProfileEntry, asked: &Aggregated) -> Vec<Unmet> {
         let mut unmet = Vec::new();
         if !profile.ready {
             unmet.push((FindingReason::NoReadyProvider, String::new()));
@@ -284,6 +313,9 @@ impl Snapshot {
         unmet.extend(unmet_traits(profile, asked));
         if let Err(reason) = profile.offer.choose(asked.version.as_ref()) {
             unmet.push((reason, asked.version_text.clone()));
+        }
+        if self.profile_is_full(provider, name, profile) {
+            unmet.push((FindingReason::MaxClustersReached, format!("{provider}/{name}")));
         }
         unmet
     }
@@ -391,7 +423,7 @@ impl Snapshot {
         let mut findings = Findings::default();
         for (provider, profiles) in &self.profiles {
             for (name, profile) in profiles {
-                let mut unmet = self.unmet_by_profile(profile, search.asked);
+                let mut unmet = self.unmet_by_profile(provider, name, profile, search.asked);
                 if unmet.is_empty() {
                     unmet.extend(of_fitting.clone());
                 }
