@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use allotment_api::names::ACCESS_REQUEST;
 use allotment_api::requests::{
-    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
-    Purpose, TraitEquivalence,
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
+    KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
 use allotment_core::requests::Snapshot;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -18,12 +18,12 @@ use serde::de::DeserializeOwned;
 use crate::access::{AccessRequests, AccessSecret};
 use crate::clusters::{Insides, Lifecycle, Planes};
 use crate::frame::{ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
-use crate::providers::{Directory, Providers};
+use crate::providers::{Configs, Directory, Providers};
 use crate::requests::{Choosing, Scheduler, Spares};
 use crate::world::{Mirrored, World};
 
 /// Kinds that are followed.
-const KINDS: usize = 11;
+const KINDS: usize = 13;
 /// Objects that one controller works on at once. Their writes share the store's commits; more would only
 /// crowd out the users of the API.
 const AT_ONCE: usize = 16;
@@ -71,7 +71,7 @@ impl Controllers {
     pub fn is_idle(&self) -> bool {
         let queues = &self.world.queues;
         let reading = [&queues.requests, &queues.clusters, &queues.access, &queues.purposes];
-        let doing = [&queues.planes, &queues.insides, &queues.providers];
+        let doing = [&queues.planes, &queues.insides, &queues.providers, &queues.configs];
         reading.into_iter().chain(doing).all(|queue| queue.is_empty())
     }
 }
@@ -82,6 +82,8 @@ pub fn observe(tasks: &Tasks, client: &Client, settings: &Settings) -> Controlle
     let synced = Synced::default();
     watch::<ClusterProvider>(tasks, client, &synced, &world);
     watch::<ProviderConfig>(tasks, client, &synced, &world);
+    watch::<ExistingConfig>(tasks, client, &synced, &world);
+    watch::<KindConfig>(tasks, client, &synced, &world);
     watch::<Purpose>(tasks, client, &synced, &world);
     watch::<TraitEquivalence>(tasks, client, &synced, &world);
     watch::<Namespace>(tasks, client, &synced, &world);
@@ -103,7 +105,8 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);
     let choosing = Choosing::default();
-    let controllers: [Controller<'_>; 7] = [
+    let controllers: [Controller<'_>; 8] = [
+        (Arc::new(Configs::new(world.clone(), directory.clone())), &world.queues.configs),
         (
             Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
             &world.queues.providers,

@@ -105,6 +105,10 @@ impl Tenants for LogicalTenants {
     }
 
     fn endpoint(&self, id: &str) -> Endpoint {
-        Endpoint { server: self.server_url(id), certificate_authority: self.root_ca_pem.to_string() }
+        Endpoint {
+            server: self.server_url(id),
+            certificate_authority: self.root_ca_pem.to_string(),
+            tls_server_name: None,
+        }
     }
 }

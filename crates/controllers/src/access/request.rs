@@ -19,7 +19,9 @@ use kube::{Api, Client, ResourceExt};
 use tracing::debug;
 
 use super::{AccessSecret, inside, secret};
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of};
+use crate::frame::{
+    Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of,
+};
 use crate::providers::{AdminAccess, Directory};
 use crate::world::World;
 
@@ -150,8 +152,15 @@ impl AccessRequests {
         lifetime_secs: i64,
         name: &str,
     ) -> Result<(), ReconcileError> {
-        let Some(admin) = self.admin(target).await? else { return Ok(()) };
-        let token = inside::mint(&admin.client, account, lifetime_secs).await?;
+        let made = async {
+            let Some(admin) = self.admin(target).await? else { return Ok(None) };
+            let lifetime_secs = lifetime_secs.max(admin.shortest_token_secs);
+            let token = inside::mint(&admin.client, account, lifetime_secs).await?;
+            Ok::<_, ReconcileError>(Some((admin, token)))
+        };
+        let made = tokio::time::timeout(PATIENCE, made).await;
+        let made = made.map_err(|_| ReconcileError::Slow { cluster: target.key.clone() })??;
+        let Some((admin, token)) = made else { return Ok(()) };
         let mut wanted = secret::render(request, name, target, &admin.endpoint, &token.token, token.expires);
         let written = match self.put(request, &wanted).await? {
             Some(written) => written,
@@ -223,6 +232,11 @@ impl AccessRequests {
 impl Reconcile for AccessRequests {
     fn name(&self) -> &'static str {
         "accessrequests"
+    }
+
+    fn lane(&self, key: &ObjectKey) -> Option<Lane> {
+        let cluster = self.world.read().home_of_access(key)?;
+        self.providers.lane(&self.world, &cluster)
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {

@@ -130,7 +130,7 @@ pub(super) fn render(
         name: format!("{}-{}", request.namespace().unwrap_or_default(), request.name_any()),
         server: endpoint.server.clone(),
         ca_pem: Some(endpoint.certificate_authority.clone()),
-        tls_server_name: None,
+        tls_server_name: endpoint.tls_server_name.clone(),
         namespace: sole_namespace(request),
         user: KubeconfigUser::Token(token.to_owned().into()),
     };

@@ -18,7 +18,7 @@ use tracing::debug;
 
 use super::names;
 use crate::access::inside;
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, chain, execute};
+use crate::frame::{Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, chain, execute};
 use crate::providers::{AdminAccess, Directory};
 use crate::world::World;
 
@@ -150,6 +150,10 @@ impl Insides {
 impl Reconcile for Insides {
     fn name(&self) -> &'static str {
         "insides"
+    }
+
+    fn lane(&self, key: &ObjectKey) -> Option<Lane> {
+        self.directory.lane(&self.world, key)
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {

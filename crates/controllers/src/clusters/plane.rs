@@ -9,8 +9,8 @@ use allotment_core::write::Write;
 use async_trait::async_trait;
 use kube::Client;
 
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
-use crate::providers::{Directory, Order};
+use crate::frame::{Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
+use crate::providers::{Directory, Provider};
 use crate::world::World;
 
 const MANAGER: &str = "allot-planes";
@@ -46,17 +46,22 @@ impl Reconcile for Planes {
         "planes"
     }
 
+    fn lane(&self, key: &ObjectKey) -> Option<Lane> {
+        self.directory.lane(&self.world, key)
+    }
+
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         let mut answer = Answer::None;
         for _ in 0..MOST_STEPS {
             // Looked up each time: what follows a write is decided on what is there by then.
             let Some(cluster) = self.world.read().clusters.get(key).cloned() else { return Ok(Next::Change) };
             let Some(provider) = self.directory.of_cluster(&self.world, &cluster) else { return Ok(Next::Change) };
+            let order = |provider: &Arc<dyn Provider>| self.directory.order(&self.world, provider.as_ref(), &cluster);
             let (finalizer, now) = (provider.finalizer(), self.seams.now());
             match decide_plane(&PlaneObserved { cluster: &cluster, finalizer, answer: &answer, now }) {
                 PlanePlan::Done { again } => return Ok(again.map_or(Next::Change, Next::After)),
-                PlanePlan::Serve => answer = Answer::Served(provider.ensure(&Order::of(&cluster)).await?),
-                PlanePlan::Remove => answer = Answer::Removed(provider.remove(&Order::of(&cluster)).await?),
+                PlanePlan::Serve => answer = Answer::Served(provider.ensure(&order(&provider)).await?),
+                PlanePlan::Remove => answer = Answer::Removed(provider.remove(&order(&provider)).await?),
                 PlanePlan::AddFinalizer(write) | PlanePlan::WriteStatus(write) => self.write(&write).await?,
                 PlanePlan::RemoveFinalizer(write) => {
                     self.write(&write).await?;

@@ -4,6 +4,7 @@
 
 mod events;
 mod execute;
+mod lanes;
 mod lease;
 mod mirror;
 mod queue;
@@ -16,6 +17,7 @@ mod write;
 pub use allotment_core::write::ObjectKey;
 pub use events::warn_of;
 pub use execute::{Written, execute};
+pub use lanes::Lane;
 pub use lease::{Candidate, Pace, Term, TermEnded};
 pub use mirror::{Change, Mirror};
 pub use queue::Queue;

@@ -8,6 +8,7 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tracing::{debug, warn};
 
+use super::lanes::{Lane, Lanes};
 use super::watch::chain;
 use super::write::is_ending;
 use super::{ObjectKey, Queue, is_conflict, is_gone};
@@ -39,6 +40,12 @@ pub enum ReconcileError {
         /// The Secret.
         secret: ObjectKey,
     },
+    /// A Cluster did not answer in time.
+    #[error("Cluster {cluster} does not answer in time")]
+    Slow {
+        /// The Cluster.
+        cluster: ObjectKey,
+    },
     /// A provider could not do what it was asked.
     #[error("the provider failed")]
     Provider(#[from] crate::providers::ProviderError),
@@ -49,7 +56,10 @@ impl ReconcileError {
     fn is_race(&self) -> bool {
         match self {
             ReconcileError::Api(error) => is_conflict(error) || is_gone(error) || is_ending(error),
-            ReconcileError::NoToken { .. } | ReconcileError::Taken { .. } | ReconcileError::Provider(_) => false,
+            ReconcileError::NoToken { .. }
+            | ReconcileError::Taken { .. }
+            | ReconcileError::Slow { .. }
+            | ReconcileError::Provider(_) => false,
         }
     }
 }
@@ -60,22 +70,42 @@ pub trait Reconcile: Send + Sync + 'static {
     /// What the controller is called in logs.
     fn name(&self) -> &'static str;
 
+    /// The lane that work on the object of that key keeps to, where it may be held up by something of somebody
+    /// else's.
+    fn lane(&self, _key: &ObjectKey) -> Option<Lane> {
+        None
+    }
+
     /// Looks at the object of that key and acts. Called again until it asks for nothing more, and it
     /// may be dropped at any await.
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError>;
 }
 
-/// Works `queue` off, at most `concurrency` keys at a time. Ends when it is dropped.
+/// Works `queue` off, at most `concurrency` keys at a time, and those that keep to lanes beside them. Ends when it
+/// is dropped.
 pub async fn work(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey>>, concurrency: usize) {
     let mut running = FuturesUnordered::new();
+    let mut lanes = Lanes::default();
     loop {
-        tokio::select! {
+        let free = running.len() - lanes.running() < concurrency;
+        let (lane, key) = tokio::select! {
             biased;
-            Some(()) = running.next(), if !running.is_empty() => {}
-            key = queue.take(), if running.len() < concurrency => {
-                running.push(one(controller.clone(), queue.clone(), key).boxed());
+            Some(lane) = running.next(), if !running.is_empty() => {
+                match lanes.leave(lane) {
+                    Some((lane, key)) => (Some(lane), key),
+                    None => continue,
+                }
             }
-        }
+            key = queue.take(), if free => match controller.lane(&key) {
+                Some(lane) => match lanes.enter(lane, key) {
+                    Some((lane, key)) => (Some(lane), key),
+                    None => continue,
+                },
+                None => (None, key),
+            },
+        };
+        let work = one(controller.clone(), queue.clone(), key);
+        running.push(work.map(|()| lane).boxed());
     }
 }
 

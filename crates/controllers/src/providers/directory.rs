@@ -6,7 +6,7 @@ use allotment_api::requests::Cluster;
 use kube::ResourceExt;
 
 use super::{AdminAccess, Order, Provider, ProviderError};
-use crate::frame::ObjectKey;
+use crate::frame::{Lane, ObjectKey};
 use crate::world::World;
 
 /// The providers of this process.
@@ -45,10 +45,25 @@ impl Directory {
         self.by_package(&package).cloned()
     }
 
+    /// What `provider` has to know of a Cluster.
+    pub fn order(&self, world: &World, provider: &dyn Provider, cluster: &Cluster) -> Order {
+        let reference = &cluster.spec.cluster_provider_ref;
+        let config = world.read().config(provider.package(), &reference.profile);
+        Order::of(cluster, config.filter(|config| config.provider == reference.name))
+    }
+
     /// Admin rights on a Cluster, from whichever provider it belongs to.
     pub async fn admin_access(&self, world: &World, cluster: &Cluster) -> Result<AdminAccess, ProviderError> {
-        let order = Order::of(cluster);
-        let absent = || ProviderError::Absent { namespace: order.namespace.clone(), name: order.name.clone() };
-        self.of_cluster(world, cluster).ok_or_else(absent)?.admin_access(&order).await
+        let absent =
+            || ProviderError::Absent { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
+        let provider = self.of_cluster(world, cluster).ok_or_else(absent)?;
+        provider.admin_access(&self.order(world, provider.as_ref(), cluster)).await
+    }
+
+    /// The lane for work on a Cluster, where its provider may be slow.
+    pub(crate) fn lane(&self, world: &World, key: &ObjectKey) -> Option<Lane> {
+        let cluster = world.read().clusters.get(key).cloned()?;
+        let provider = self.of_cluster(world, &cluster)?;
+        provider.is_remote().then(|| Lane::new(cluster.uid().unwrap_or_default()))
     }
 }

@@ -1,20 +1,33 @@
 //! Who makes clusters: one small trait, and the providers in this process.
 
+mod config;
+mod configs;
 mod directory;
 mod kubeconfig;
 pub mod local;
 mod status;
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use allotment_api::requests::Cluster;
-pub use allotment_core::providers::{Health, Removal};
+pub use allotment_core::providers::{Health, Readiness, Removal};
+use allotment_core::requests::is_forced;
 use async_trait::async_trait;
 use kube::{Resource, ResourceExt};
 
+pub use config::{AsConfig, Config, ConfigSettings};
+pub(crate) use configs::Configs;
 pub use directory::Directory;
 pub use kubeconfig::KubeconfigFault;
 pub use status::Providers;
+
+/// The package of provider `local`.
+pub const LOCAL: &str = "builtin:local";
+/// The package of provider `existing`.
+pub const EXISTING: &str = "builtin:existing";
+/// The package of provider `kind`.
+pub const KIND: &str = "builtin:kind";
 
 /// What a provider knows of the Cluster it works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,17 +42,29 @@ pub struct Order {
     pub version: String,
     /// The Cluster is being deleted and still in use: what there is goes on, and nothing is made anew.
     pub going: bool,
+    /// The Cluster is being deleted by force: what cannot be reached is left behind.
+    pub forced: bool,
+    /// Its ClusterProvider.
+    pub provider: String,
+    /// Its profile.
+    pub profile: String,
+    /// The ProviderConfig that its profile comes from, while that is there and belongs to its ClusterProvider.
+    pub config: Option<Config>,
 }
 
 impl Order {
-    /// What a provider has to know of that Cluster.
-    pub fn of(cluster: &Cluster) -> Self {
+    /// What a provider has to know of that Cluster, whose profile comes from `config`.
+    pub fn of(cluster: &Cluster, config: Option<Config>) -> Self {
         Order {
             namespace: cluster.namespace().unwrap_or_default(),
             name: cluster.name_any(),
             uid: cluster.uid().unwrap_or_default(),
             version: cluster.spec.kubernetes.version.clone().unwrap_or_default(),
             going: cluster.meta().deletion_timestamp.is_some(),
+            forced: is_forced(cluster.meta()),
+            provider: cluster.spec.cluster_provider_ref.name.clone(),
+            profile: cluster.spec.cluster_provider_ref.profile.clone(),
+            config,
         }
     }
 }
@@ -51,14 +76,20 @@ pub struct Endpoint {
     pub server: String,
     /// The certificate authority to check it by, as PEM.
     pub certificate_authority: String,
+    /// The name that its certificate has, where that is another than the server's.
+    pub tls_server_name: Option<String>,
 }
 
 /// Admin rights on one cluster, in memory only.
 pub struct AdminAccess {
-    /// A client with all rights there.
+    /// A client with all rights there. Every call of it ends in time, whatever becomes of the cluster.
     pub client: kube::Client,
     /// Where others reach it.
     pub endpoint: Endpoint,
+    /// The shortest lifetime of a token that it takes, in seconds.
+    pub shortest_token_secs: i64,
+    /// The process that serves it keeps tenants to their prefixes; any other server has to be told.
+    pub keeps_prefixes: bool,
 }
 
 impl Debug for AdminAccess {
@@ -98,6 +129,12 @@ pub enum ProviderError {
         #[source]
         fault: KubeconfigFault,
     },
+    /// The cluster cannot be reached, or not by these credentials.
+    #[error("{0}")]
+    Unreachable(String),
+    /// A program that makes clusters failed.
+    #[error("{0}")]
+    Tool(String),
     /// There is nothing of that Cluster.
     #[error("there is no control plane for Cluster {namespace}/{name}")]
     Absent {
@@ -128,6 +165,26 @@ pub struct OfferedProfile {
     pub versions: Vec<OfferedVersion>,
     /// Traits that its clusters have.
     pub traits: Vec<String>,
+    /// Most Clusters at a time.
+    pub max_clusters: Option<i32>,
+}
+
+/// What ProviderConfigs stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// The profiles.
+    pub profiles: Vec<OfferedProfile>,
+    /// For people: what is wrong with ProviderConfigs, one sentence for each that cannot be used.
+    pub unusable: Vec<String>,
+}
+
+/// What came of a look at what a ProviderConfig stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Something is not as it was: what is offered, or how its Clusters do.
+    pub changed: bool,
+    /// When to look again.
+    pub again: Option<Duration>,
 }
 
 /// Makes clusters, watches over them, takes them away. Every method can be called again at any time, and
@@ -140,8 +197,26 @@ pub trait Provider: Debug + Send + Sync + 'static {
     /// Its finalizer on Clusters. It tells whose a Cluster is even when its ClusterProvider is gone.
     fn finalizer(&self) -> &'static str;
 
-    /// What each of these ProviderConfigs, given by name, offers.
-    fn profiles(&self, configs: &[String]) -> Vec<OfferedProfile>;
+    /// Whether it can work at all, and when to ask again.
+    async fn readiness(&self) -> (Readiness, Option<Duration>) {
+        (Readiness::Ready, None)
+    }
+
+    /// What these ProviderConfigs offer, as far as is known; asks nobody.
+    fn offers(&self, configs: &[Config]) -> Offers;
+
+    /// Looks at what a ProviderConfig stands for. Called when it changes, and then as often as asked for.
+    async fn look(&self, _config: &Config) -> Result<Looked, ProviderError> {
+        Ok(Looked::default())
+    }
+
+    /// A ProviderConfig is gone.
+    fn forget(&self, _config: &str) {}
+
+    /// Whether it calls servers or programs that may be slow: those are kept from holding up others.
+    fn is_remote(&self) -> bool {
+        false
+    }
 
     /// Brings the cluster nearer to what is ordered, and says how it does.
     async fn ensure(&self, order: &Order) -> Result<Health, ProviderError>;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use allotment_api::requests::{NameRef, Profile, SupportedTrait, SupportedVersion};
 use allotment_core::providers::{
-    Package, PackageRef, ProviderObserved, ProviderPlan, Refusal, decide_provider, outside_group,
+    Package, PackageRef, ProviderObserved, ProviderPlan, Readiness, Refusal, decide_provider, outside_group,
 };
 use async_trait::async_trait;
 use kube::Client;
 
-use super::{Directory, OfferedProfile};
+use super::{Config, Directory, OfferedProfile};
 use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
 use crate::world::World;
 
@@ -31,14 +31,9 @@ impl Providers {
         Providers { client, world, directory, seams }
     }
 
-    /// The names of the ProviderConfigs that refer to the provider, in order.
-    fn configs(&self, provider: &str) -> Vec<String> {
-        let state = self.world.read();
-        let of_it = state
-            .configs
-            .iter()
-            .filter(|(_, config)| config.spec.provider_ref == provider && config.metadata.deletion_timestamp.is_none());
-        of_it.map(|(key, _)| key.name.clone()).collect()
+    /// The ProviderConfigs that refer to the provider, in order.
+    fn configs(&self, package: &str, provider: &str) -> Vec<Config> {
+        self.world.read().configs_of(package, provider)
     }
 
     fn refuse(&self, provider: &str, package: &str) -> Refusal {
@@ -50,12 +45,13 @@ impl Providers {
         }
     }
 
-    fn decide(&self, key: &ObjectKey) -> Option<ProviderPlan> {
+    fn decide(&self, key: &ObjectKey, readiness: &Readiness) -> Option<ProviderPlan> {
         let provider = self.world.read().providers.get(key).cloned()?;
         let package = match self.directory.by_package(&provider.spec.package) {
             Some(built_in) => {
-                let offers = built_in.profiles(&self.configs(&key.name));
-                Package::BuiltIn { profiles: offers.into_iter().map(publish).collect() }
+                let offers = built_in.offers(&self.configs(built_in.package(), &key.name));
+                let profiles = offers.profiles.into_iter().map(publish).collect();
+                Package::BuiltIn { readiness: readiness.clone(), profiles, unusable: offers.unusable }
             }
             None => Package::Refused(self.refuse(&key.name, &provider.spec.package)),
         };
@@ -77,6 +73,7 @@ fn publish(offer: OfferedProfile) -> Profile {
             .into_iter()
             .map(|name| SupportedTrait { trait_: Some(name), name: None })
             .collect(),
+        max_clusters: offer.max_clusters,
         ..Profile::default()
     }
 }
@@ -88,8 +85,14 @@ impl Reconcile for Providers {
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+        let package = self.world.read().providers.get(key).map(|found| found.spec.package.clone());
+        let built_in = package.and_then(|package| self.directory.by_package(&package));
+        let (readiness, again) = match built_in {
+            Some(built_in) => built_in.readiness().await,
+            None => (Readiness::Ready, None),
+        };
         for _ in 0..MOST_STEPS {
-            let Some(plan) = self.decide(key) else { break };
+            let Some(plan) = self.decide(key, &readiness) else { return Ok(Next::Change) };
             let Some(write) = plan.write() else { break };
             if let Some(written) = execute(&self.client, MANAGER, write).await? {
                 self.world.took(written);
@@ -98,6 +101,6 @@ impl Reconcile for Providers {
                 break;
             }
         }
-        Ok(Next::Change)
+        Ok(again.map_or(Next::Change, Next::After))
     }
 }

@@ -3,8 +3,8 @@
 
 use allotment_api::names;
 use allotment_api::requests::{
-    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
-    Purpose, TraitEquivalence,
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
+    KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
 use allotment_core::requests::{Object, ObjectKind};
 use k8s_openapi::api::core::v1::Namespace;
@@ -13,6 +13,7 @@ use kube::{Resource, ResourceExt};
 use super::{Queues, State};
 use crate::access::AccessSecret;
 use crate::frame::{Change, Mirror, ObjectKey};
+use crate::providers::{self, AsConfig, Config, ConfigSettings};
 
 /// A kind that the world mirrors.
 pub trait Mirrored: Resource + Clone + Sized + Send + Sync + 'static {
@@ -135,9 +136,65 @@ impl Mirrored for ProviderConfig {
         None
     }
 
-    fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
-        for config in [&change.before, &change.after].into_iter().flatten() {
-            queues.providers.add(ObjectKey::cluster_wide(config.spec.provider_ref.clone()));
+    fn wake(state: &State, queues: &Queues, change: &Change<Self>) {
+        wake_for_config(state, queues, change);
+    }
+}
+
+impl Mirrored for ExistingConfig {
+    const KIND: Option<ObjectKind> = None;
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.existing_configs
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        None
+    }
+
+    fn wake(state: &State, queues: &Queues, change: &Change<Self>) {
+        wake_for_config(state, queues, change);
+        queues.configs.add(ObjectKey::new(providers::EXISTING, change.key.name.clone()));
+    }
+}
+
+impl Mirrored for KindConfig {
+    const KIND: Option<ObjectKind> = None;
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.kind_configs
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        None
+    }
+
+    fn wake(state: &State, queues: &Queues, change: &Change<Self>) {
+        wake_for_config(state, queues, change);
+        queues.configs.add(ObjectKey::new(providers::KIND, change.key.name.clone()));
+    }
+}
+
+/// A ProviderConfig came, went or changed: its ClusterProvider publishes something else, and what its Clusters are
+/// made from may be another thing.
+fn wake_for_config<K: AsConfig>(state: &State, queues: &Queues, change: &Change<K>) {
+    let settings = |side: &Option<std::sync::Arc<K>>| side.as_ref().and_then(|config| config.as_config());
+    let (before, after) = (settings(&change.before), settings(&change.after));
+    if before == after {
+        return;
+    }
+    for config in [before, after].into_iter().flatten() {
+        queues.providers.add(ObjectKey::cluster_wide(config.provider.clone()));
+        wake_clusters(state, queues, &config);
+    }
+}
+
+/// Has the provider look after the Clusters that come from a ProviderConfig.
+pub(super) fn wake_clusters(state: &State, queues: &Queues, config: &Config) {
+    for key in state.snapshot.clusters_of_provider(&config.provider) {
+        let of_it = |cluster: &std::sync::Arc<Cluster>| cluster.spec.cluster_provider_ref.profile == config.name;
+        if config.settings != ConfigSettings::Local && state.clusters.get(key).is_some_and(of_it) {
+            queues.planes.add(key.clone());
         }
     }
 }

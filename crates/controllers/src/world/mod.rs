@@ -8,8 +8,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use allotment_api::requests::{
-    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ProviderConfig,
-    Purpose, TraitEquivalence,
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
+    KindConfig, ObjectRef, ProviderConfig, Purpose, TraitEquivalence,
 };
 use allotment_core::requests::Snapshot;
 use k8s_openapi::api::core::v1::Namespace;
@@ -18,6 +18,7 @@ use kube::runtime::watcher::Event;
 
 use crate::access::AccessSecret;
 use crate::frame::{Change, Mirror, ObjectKey, Queue, Written};
+use crate::providers::{self, AsConfig, Config};
 pub(crate) use kinds::Mirrored;
 
 /// One queue per controller.
@@ -37,6 +38,8 @@ pub struct Queues {
     pub purposes: Arc<Queue<ObjectKey>>,
     /// ClusterProviders.
     pub providers: Arc<Queue<ObjectKey>>,
+    /// ProviderConfigs: their packages, as namespaces, and names.
+    pub configs: Arc<Queue<ObjectKey>>,
 }
 
 /// All objects that the controllers read.
@@ -56,6 +59,10 @@ pub struct State {
     pub providers: Mirror<ClusterProvider>,
     /// ProviderConfigs of provider `local`.
     pub configs: Mirror<ProviderConfig>,
+    /// ProviderConfigs of provider `existing`.
+    pub existing_configs: Mirror<ExistingConfig>,
+    /// ProviderConfigs of provider `kind`.
+    pub kind_configs: Mirror<KindConfig>,
     /// TraitEquivalences.
     pub equivalences: Mirror<TraitEquivalence>,
     /// AccessRequests.
@@ -74,9 +81,53 @@ pub struct State {
 }
 
 impl State {
+    /// The ProviderConfig of that name that the provider of that package reads, unless it is being deleted.
+    pub fn config(&self, package: &str, name: &str) -> Option<Config> {
+        let key = ObjectKey::cluster_wide(name);
+        match package {
+            providers::LOCAL => self.configs.get(&key)?.as_config(),
+            providers::EXISTING => self.existing_configs.get(&key)?.as_config(),
+            providers::KIND => self.kind_configs.get(&key)?.as_config(),
+            _ => None,
+        }
+    }
+
+    /// The ProviderConfigs of a ClusterProvider of that package, in the order of their names.
+    pub fn configs_of(&self, package: &str, provider: &str) -> Vec<Config> {
+        fn all<K: AsConfig>(mirror: &Mirror<K>) -> Vec<Config> {
+            mirror.iter().filter_map(|(_, config)| config.as_config()).collect()
+        }
+        let mut configs = match package {
+            providers::LOCAL => all(&self.configs),
+            providers::EXISTING => all(&self.existing_configs),
+            providers::KIND => all(&self.kind_configs),
+            _ => Vec::new(),
+        };
+        configs.retain(|config| config.provider == provider);
+        configs
+    }
+
     /// What is known of the Secret that answers an AccessRequest.
     pub fn secret_of(&self, request: &ObjectKey) -> Option<&Arc<AccessSecret>> {
         self.secrets.get(self.secret_of.get(request)?)
+    }
+
+    /// The Cluster that work on an AccessRequest has to do with: where it lives, else what it refers to.
+    pub fn home_of_access(&self, key: &ObjectKey) -> Option<ObjectKey> {
+        let access = self.access.get(key)?;
+        if let Some((cluster, _)) = kinds::lives_in(access) {
+            return Some(cluster);
+        }
+        let named = |reference: &ObjectRef| {
+            let namespace = reference.namespace.clone().unwrap_or_else(|| key.namespace.clone());
+            ObjectKey::new(namespace, reference.name.clone())
+        };
+        let cluster = access.spec.cluster_ref.as_ref().map(named);
+        cluster.or_else(|| {
+            let grant = self.grants.get(&named(access.spec.request_ref.as_ref()?))?;
+            let bound = &grant.spec.cluster_ref;
+            Some(ObjectKey::new(bound.namespace.clone(), bound.name.clone()))
+        })
     }
 
     /// Notes that something may lie in that Cluster, if it is there, that no status tells of.
@@ -159,6 +210,12 @@ impl World {
             drop(state);
             self.queues.insides.add(cluster.clone());
         }
+    }
+
+    /// What a ProviderConfig stands for is not as it was: its provider says what it offers now, and how its Clusters do.
+    pub fn config_changed(&self, config: &Config) {
+        self.queues.providers.add(ObjectKey::cluster_wide(config.provider.clone()));
+        kinds::wake_clusters(&self.read(), &self.queues, config);
     }
 
     /// Whether something may lie in the Cluster of that UID that no status tells of; whoever asks looks

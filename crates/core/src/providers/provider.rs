@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use super::heartbeat::Heartbeat;
 use super::package::Refusal;
-use crate::requests::{
-    Said, add_finalizer, find_condition, named, put, remove_finalizer, to_value, whole_seconds,
-};
+use crate::requests::{Said, add_finalizer, find_condition, named, put, remove_finalizer, to_value, whole_seconds};
 use crate::write::{Kind, ObjectKey, Write, write_status};
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, ProviderReason};

@@ -39,7 +39,7 @@ pub use forecast::{Forecast, forecast};
 pub use namespaces::selects;
 pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
 pub use prefixes::{is_canonical, is_well_formed, owns};
-pub use request::{decide_request, tenant_of};
+pub use request::{decide_request, is_forced, tenant_of};
 pub use select::{Placement, Refusal};
 pub use snapshot::{
     DEFAULT_PROVISIONING_DEADLINE_SECS, Due, MAX_TENANT_RECORDS, Object, ObjectKind, Snapshot, is_provisioned,
@@ -52,9 +52,7 @@ pub use versions::{Chosen, Offer, Version};
 pub(crate) use cluster::named;
 pub(crate) use conditions::{put, whole_seconds};
 pub(crate) use making::ceilings;
-pub(crate) use request::{
-    add_finalizer, annotate, apply_metadata, has_finalizer, is_forced, remove_finalizer, to_value,
-};
+pub(crate) use request::{add_finalizer, annotate, apply_metadata, has_finalizer, remove_finalizer, to_value};
 
 use allotment_machinery::seams::Entropy;
 

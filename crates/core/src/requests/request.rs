@@ -329,7 +329,7 @@ pub fn tenant_of<'a>(cluster: &'a Cluster, request_uid: &str) -> Option<&'a Tena
 }
 
 /// Whether deletion is to go on whatever is in the way.
-pub(crate) fn is_forced(metadata: &ObjectMeta) -> bool {
+pub fn is_forced(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some() && annotation(metadata, names::FORCE_DELETE) == Some("true")
 }
 

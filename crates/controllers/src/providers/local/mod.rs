@@ -7,7 +7,7 @@ use std::sync::Arc;
 use allotment_api::reasons::ClusterConditionReason;
 use async_trait::async_trait;
 
-use super::{AdminAccess, Health, OfferedProfile, Order, Provider, ProviderError, Removal};
+use super::{AdminAccess, Config, Health, LOCAL, OfferedProfile, Offers, Order, Provider, ProviderError, Removal};
 use crate::runtimes::logical::LogicalRuntime;
 
 /// Traits of every cluster of this provider: no nodes, and where it runs.
@@ -29,21 +29,22 @@ impl Local {
 #[async_trait]
 impl Provider for Local {
     fn package(&self) -> &'static str {
-        "builtin:local"
+        LOCAL
     }
 
     fn finalizer(&self) -> &'static str {
         "local.cluster.openmcp.cloud/plane"
     }
 
-    fn profiles(&self, configs: &[String]) -> Vec<OfferedProfile> {
-        let offer = |config: &String| OfferedProfile {
-            name: config.clone(),
-            config: config.clone(),
+    fn offers(&self, configs: &[Config]) -> Offers {
+        let offer = |config: &Config| OfferedProfile {
+            name: config.name.clone(),
+            config: config.name.clone(),
             versions: versions::offered(),
             traits: TRAITS.map(str::to_owned).to_vec(),
+            max_clusters: None,
         };
-        configs.iter().map(offer).collect()
+        Offers { profiles: configs.iter().map(offer).collect(), unusable: Vec::new() }
     }
 
     async fn ensure(&self, order: &Order) -> Result<Health, ProviderError> {

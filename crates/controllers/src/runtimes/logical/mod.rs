@@ -119,7 +119,8 @@ impl LogicalRuntime {
             return Err(absent());
         }
         let client = self.tenants.admin(&tenant.id);
-        Ok(AdminAccess { client, endpoint: self.tenants.endpoint(&tenant.id) })
+        let endpoint = self.tenants.endpoint(&tenant.id);
+        Ok(AdminAccess { client, endpoint, shortest_token_secs: 1, keeps_prefixes: true })
     }
 
     /// What is said of a plane that another store keeps. Serving it from here would show its owners a new and
