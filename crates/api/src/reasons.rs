@@ -158,6 +158,8 @@ spelled! {
         NamespaceNotFound,
         /// Pending: the provider gave no admin access.
         NoAdminAccess,
+        /// Pending: the Cluster is shared, and its API server does not keep tenants to their prefixes.
+        PrefixNotEnforced,
     }
 }
 
@@ -176,7 +178,8 @@ impl AccessReason {
             | AccessReason::ClusterNotReady
             | AccessReason::ClusterLost
             | AccessReason::NamespaceNotFound
-            | AccessReason::NoAdminAccess => Verdict::Pending,
+            | AccessReason::NoAdminAccess
+            | AccessReason::PrefixNotEnforced => Verdict::Pending,
         }
     }
 }

@@ -10,4 +10,5 @@ pub mod runtimes;
 mod start;
 mod world;
 
+pub use clusters::take_out as take_prefixes_out;
 pub use start::{Controllers, Settings, observe, start};

@@ -16,7 +16,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 use crate::access::{AccessRequests, AccessSecret};
-use crate::clusters::{Insides, Lifecycle, Planes};
+use crate::clusters::{Guards, Insides, Lifecycle, Planes};
 use crate::frame::{ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
 use crate::providers::{Configs, Directory, Providers};
 use crate::requests::{Choosing, Scheduler, Spares};
@@ -105,6 +105,7 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);
     let choosing = Choosing::default();
+    let guards = Arc::new(Guards::new(world.clone(), seams.clone()));
     let controllers: [Controller<'_>; 8] = [
         (Arc::new(Configs::new(world.clone(), directory.clone())), &world.queues.configs),
         (
@@ -119,7 +120,7 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
         (Arc::new(Lifecycle::new(client.clone(), world.clone(), seams.clone())), &world.queues.clusters),
         (Arc::new(Planes::new(client.clone(), world.clone(), directory.clone(), seams.clone())), &world.queues.planes),
         (
-            Arc::new(Insides::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
+            Arc::new(Insides::new(client.clone(), world.clone(), directory.clone(), guards.clone(), seams.clone())),
             &world.queues.insides,
         ),
         (
@@ -127,6 +128,7 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
                 client.clone(),
                 world.clone(),
                 directory.clone(),
+                guards,
                 seams.clone(),
                 lifetime_secs,
             )),

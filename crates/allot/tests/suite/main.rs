@@ -11,5 +11,6 @@ mod deletion;
 mod folder;
 mod harness;
 mod kube_rs;
+mod policy;
 mod prefixes;
 mod requests;

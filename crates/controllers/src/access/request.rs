@@ -7,7 +7,7 @@ use std::time::Duration;
 use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessRequest, Cluster, Leftover};
 use allotment_core::access::{
-    AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, Looked, TargetCluster, decide_access,
+    AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, TargetCluster, decide_access,
     other_secret_name,
 };
 use allotment_core::write::Write;
@@ -19,6 +19,7 @@ use kube::{Api, Client, ResourceExt};
 use tracing::debug;
 
 use super::{AccessSecret, inside, secret};
+use crate::clusters::Guards;
 use crate::frame::{
     Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of,
 };
@@ -40,6 +41,7 @@ pub(crate) struct AccessRequests {
     client: Client,
     world: Arc<World>,
     providers: Arc<Directory>,
+    guards: Arc<Guards>,
     seams: Seams,
     token_lifetime_secs: i64,
     /// By UID of the AccessRequest: the last look that found the inside of its Cluster in order.
@@ -50,6 +52,7 @@ pub(crate) struct AccessRequests {
 enum Seen {
     NotRead,
     Unreachable,
+    Unguarded(String),
     Gone,
     Read(InsideState),
 }
@@ -60,10 +63,11 @@ impl AccessRequests {
         client: Client,
         world: Arc<World>,
         providers: Arc<Directory>,
+        guards: Arc<Guards>,
         seams: Seams,
         token_lifetime_secs: i64,
     ) -> Self {
-        AccessRequests { client, world, providers, seams, token_lifetime_secs, looks: Mutex::default() }
+        AccessRequests { client, world, providers, guards, seams, token_lifetime_secs, looks: Mutex::default() }
     }
 
     fn decide(&self, key: &ObjectKey, seen: &Seen) -> Option<(Arc<AccessRequest>, AccessPlan)> {
@@ -76,6 +80,7 @@ impl AccessRequests {
             inside: match seen {
                 Seen::NotRead => Inside::NotRead,
                 Seen::Unreachable => Inside::Unreachable,
+                Seen::Unguarded(why) => Inside::Unguarded(why),
                 Seen::Gone => Inside::Gone,
                 Seen::Read(read) => Inside::Read(read),
             },
@@ -102,7 +107,7 @@ impl AccessRequests {
                 self.looks().insert(uid, looked);
             }
             Seen::Gone => _ = self.looks().remove(&uid),
-            Seen::NotRead | Seen::Unreachable => {}
+            Seen::NotRead | Seen::Unreachable | Seen::Unguarded(_) => {}
         }
     }
 
@@ -133,6 +138,20 @@ impl AccessRequests {
                 Seen::Unreachable
             }
             Err(_) => Seen::Unreachable,
+        }
+    }
+
+    /// Has tenants of a shared Cluster kept to their prefixes before anybody is given rights there.
+    async fn guard(&self, target: &TargetCluster, admin: &AdminAccess) -> Result<(), Seen> {
+        let cluster = self.world.read().clusters.get(&target.key).cloned();
+        let Some(cluster) = cluster else { return Err(Seen::Gone) };
+        if self.providers.keeps_prefixes(&self.world, &cluster) {
+            return Ok(());
+        }
+        let put = self.guards.ensure(&target.key, &target.uid, &admin.client);
+        match tokio::time::timeout(PATIENCE, put).await {
+            Ok(done) => done.map_err(|error| Seen::Unguarded(crate::frame::chain(&error))),
+            Err(_) => Err(Seen::Unreachable),
         }
     }
 
@@ -265,7 +284,7 @@ impl AccessRequests {
             match plan {
                 AccessPlan::Done { again } => {
                     self.keep_look(&request, &seen);
-                    let unreachable = matches!(seen, Seen::Unreachable).then_some(LOOK_AGAIN);
+                    let unreachable = matches!(seen, Seen::Unreachable | Seen::Unguarded(_)).then_some(LOOK_AGAIN);
                     let again = again.map(|at| self.seams.until(at)).into_iter().chain(unreachable).min();
                     return Ok(again.map_or(Next::Change, Next::After));
                 }
@@ -274,6 +293,12 @@ impl AccessRequests {
                 }
                 AccessPlan::Change { cluster, changes } => {
                     let Some(admin) = self.admin(&cluster).await? else { continue };
+                    if changes.iter().any(Change::gives)
+                        && let Err(without) = self.guard(&cluster, &admin).await
+                    {
+                        seen = without;
+                        continue;
+                    }
                     let whose = request.uid().unwrap_or_default();
                     changed.insert(cluster.uid.clone(), (whose, cluster.key.clone()));
                     let answer = tokio::time::timeout(PATIENCE, inside::change(&admin.client, &changes)).await;

@@ -1,5 +1,5 @@
 //! What lies inside Clusters and should not: identities that outlived their AccessRequests, and names
-//! that keep the prefixes of former tenants in quarantine. What is to be done about them `core` decides.
+//! that keep the prefixes of former tenants in quarantine; and whether what should lie there does: the rule of prefixes. What is to be done about them `core` decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
 use tracing::debug;
 
+use super::guard::{Due, Guards, LOOK_EVERY};
 use super::names;
 use crate::access::inside;
 use crate::frame::{Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, chain, execute};
@@ -37,6 +38,7 @@ pub(crate) struct Insides {
     client: Client,
     world: Arc<World>,
     directory: Arc<Directory>,
+    guards: Arc<Guards>,
     seams: Seams,
     /// Clusters that are older than this may hold what no status tells of any more.
     started: Timestamp,
@@ -62,9 +64,15 @@ struct Work {
 
 impl Insides {
     /// A controller for the Clusters of that directory's providers.
-    pub(crate) fn new(client: Client, world: Arc<World>, directory: Arc<Directory>, seams: Seams) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        world: Arc<World>,
+        directory: Arc<Directory>,
+        guards: Arc<Guards>,
+        seams: Seams,
+    ) -> Self {
         let started = seams.now();
-        Insides { client, world, directory, seams, started, looks: Mutex::default() }
+        Insides { client, world, directory, guards, seams, started, looks: Mutex::default() }
     }
 
     fn looks(&self) -> MutexGuard<'_, Looks> {
@@ -75,6 +83,8 @@ impl Insides {
         let mut looks = self.looks();
         looks.swept.remove(uid);
         looks.names.remove(uid);
+        drop(looks);
+        self.guards.forget(uid);
     }
 
     fn work(&self, cluster: &Cluster, uid: &str) -> Work {
@@ -167,15 +177,57 @@ impl Reconcile for Insides {
         if !is_provisioned(&cluster) {
             return Ok(Next::Change);
         }
-        let work = self.work(&cluster, &uid);
+        let guarded = match self.directory.keeps_prefixes(&self.world, &cluster) {
+            true => Next::Change,
+            false => self.guard(key, &cluster, &uid).await,
+        };
+        let swept = self.look(key, &cluster, &uid).await?;
+        Ok(sooner(guarded, swept))
+    }
+}
+
+/// Whichever comes first.
+fn sooner(one: Next, other: Next) -> Next {
+    match (one, other) {
+        (Next::After(one), Next::After(other)) => Next::After(one.min(other)),
+        (Next::Change, next) | (next, Next::Change) => next,
+    }
+}
+
+impl Insides {
+    /// Looks whether the Cluster still keeps its tenants to their prefixes. Where it cannot, no access is given, and that
+    /// is told there.
+    async fn guard(&self, key: &ObjectKey, cluster: &Cluster, uid: &str) -> Next {
+        match self.guards.due(key, uid).await {
+            Due::Never => return Next::Change,
+            Due::After(time) => return Next::After(time),
+            Due::Now => {}
+        }
+        let all = async {
+            let admin = self.directory.admin_access(&self.world, cluster).await.map_err(|error| chain(&error))?;
+            self.guards.ensure(key, uid, &admin.client).await.map_err(|error| chain(&error))
+        };
+        let done = tokio::time::timeout(PATIENCE, all).await;
+        match done.unwrap_or_else(|_| Err("it does not answer".to_owned())) {
+            Ok(()) => Next::After(LOOK_EVERY),
+            Err(error) => {
+                debug!(cluster = %key, %error, "the Cluster does not keep its tenants to their prefixes");
+                Next::After(LOOK_AGAIN)
+            }
+        }
+    }
+
+    /// Sweeps, and looks for names, as far as it is time for that.
+    async fn look(&self, key: &ObjectKey, cluster: &Cluster, uid: &str) -> Result<Next, ReconcileError> {
+        let work = self.work(cluster, uid);
         if !work.sweep && work.prefixes.is_empty() {
             return Ok(work.later.map_or(Next::Change, Next::After));
         }
         let all = async {
-            let admin = self.directory.admin_access(&self.world, &cluster).await?;
-            let lives = work.sweep && self.sweep(&cluster, &uid, &admin).await?;
+            let admin = self.directory.admin_access(&self.world, cluster).await?;
+            let lives = work.sweep && self.sweep(cluster, uid, &admin).await?;
             if !work.prefixes.is_empty() {
-                self.look_for_names(key, &uid, &admin, work.prefixes.clone()).await?;
+                self.look_for_names(key, uid, &admin, work.prefixes.clone()).await?;
             }
             Ok::<_, ReconcileError>(lives)
         };
@@ -188,7 +240,7 @@ impl Reconcile for Insides {
                     debug!(cluster = %key, error = %chain(&error), "the Cluster cannot be swept");
                 }
                 if work.sweep {
-                    self.world.still_suspect(key, &uid);
+                    self.world.still_suspect(key, uid);
                 }
                 Ok(Next::After(LOOK_AGAIN))
             }

@@ -1,11 +1,14 @@
 //! Clusters: the platform's part, as `allotment_core::requests` decides it, and the part of the providers
 //! of this process.
 
+mod guard;
 mod insides;
 mod lifecycle;
 mod names;
 mod plane;
 
+pub(crate) use guard::Guards;
+pub use guard::take_out;
 pub(crate) use insides::Insides;
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use plane::Planes;

@@ -11,6 +11,7 @@ mod queue;
 mod seams;
 mod tasks;
 mod watch;
+mod whole;
 mod worker;
 mod write;
 
@@ -25,5 +26,6 @@ pub use seams::Seams;
 pub use tasks::Tasks;
 pub use watch::chain;
 pub use watch::{Synced, follow};
+pub use whole::{Kept, Whole};
 pub use worker::{Next, Reconcile, ReconcileError, work};
 pub use write::{Writer, is_conflict, is_gone};

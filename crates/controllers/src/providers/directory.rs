@@ -52,6 +52,11 @@ impl Directory {
         Order::of(cluster, config.filter(|config| config.provider == reference.name))
     }
 
+    /// Whether a Cluster keeps its tenants to their prefixes by itself.
+    pub fn keeps_prefixes(&self, world: &World, cluster: &Cluster) -> bool {
+        self.of_cluster(world, cluster).is_some_and(|provider| provider.keeps_prefixes())
+    }
+
     /// Admin rights on a Cluster, from whichever provider it belongs to.
     pub async fn admin_access(&self, world: &World, cluster: &Cluster) -> Result<AdminAccess, ProviderError> {
         let absent =

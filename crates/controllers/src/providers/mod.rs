@@ -227,6 +227,12 @@ pub trait Provider: Debug + Send + Sync + 'static {
     /// Takes the cluster away with all that was made for it.
     async fn remove(&self, order: &Order) -> Result<Removal, ProviderError>;
 
+    /// Whether its clusters keep tenants to their prefixes by themselves. Into others the platform puts what makes their
+    /// API server do it, before it gives access to one that is shared.
+    fn keeps_prefixes(&self) -> bool {
+        false
+    }
+
     /// Admin rights on the cluster, for one operation.
     async fn admin_access(&self, order: &Order) -> Result<AdminAccess, ProviderError>;
 }

@@ -54,10 +54,15 @@ pub fn decide_access(snapshot: &Snapshot, observed: &AccessObserved<'_>) -> Acce
         Inside::NotRead | Inside::Gone => {
             AccessPlan::Observe { cluster: allowed.target.clone(), namespaces: inside::namespaces(request) }
         }
-        Inside::Unreachable if is_granted(request) => AccessPlan::Done { again: None },
+        Inside::Unreachable | Inside::Unguarded(_) if is_granted(request) => AccessPlan::Done { again: None },
         Inside::Unreachable => {
             let message = format!("there is no admin access to Cluster {} at the moment", allowed.target.key);
             status_plan(observed, &Err(Refused::new(AccessReason::NoAdminAccess, message)), None)
+        }
+        Inside::Unguarded(why) => {
+            let reason = AccessReason::PrefixNotEnforced;
+            let message = format!("Cluster {} is shared, and {why}", allowed.target.key);
+            status_plan(observed, &Err(Refused::new(reason, message)), None)
         }
         Inside::Read(state) => grant(observed, &allowed, uid, state),
     }
@@ -201,6 +206,10 @@ fn revoke(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Option
             return Some(AccessPlan::Change { cluster: cluster.clone(), changes: inside::removal(state) });
         }
         (Some(_), Inside::Unreachable) => true,
+        // Nothing was given there yet that would have to be taken; it is read anew first.
+        (Some(cluster), Inside::Unguarded(_)) => {
+            return Some(AccessPlan::Observe { cluster: cluster.clone(), namespaces: inside::namespaces(request) });
+        }
         (Some(_), Inside::Read(_) | Inside::Gone) | (None, _) => false,
     };
     if let Some(secret) = observed.secret.filter(|secret| secret.owned) {

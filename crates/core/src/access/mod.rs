@@ -6,6 +6,7 @@
 //! [`AccessPlan::Done`].
 
 mod decide;
+pub mod guard;
 mod inside;
 mod judge;
 mod leftovers;

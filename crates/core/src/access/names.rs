@@ -48,7 +48,11 @@ fn of_access(snapshot: &Snapshot, cluster: &Cluster, cluster_uid: &str, account:
     let found = living
         .filter_map(|key| snapshot.access.get(key))
         .find(|access| access.metadata.uid.as_deref().is_some_and(|uid| object_name(uid) == account));
-    let Some(access) = found else { return NamesAllowed::Unknown };
+    found.map_or(NamesAllowed::Unknown, |access| of_access_request(snapshot, cluster, access))
+}
+
+/// Which names the identity of an AccessRequest that lives in the Cluster may give there.
+pub(super) fn of_access_request(snapshot: &Snapshot, cluster: &Cluster, access: &AccessRequest) -> NamesAllowed {
     let Some(request) = request_of(access) else { return NamesAllowed::Any };
     let uid = snapshot.request(&request).and_then(|request| request.metadata.uid.as_deref());
     let tenant = uid.and_then(|uid| cluster.spec.tenants.iter().find(|tenant| tenant.request_uid == uid));

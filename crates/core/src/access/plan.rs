@@ -43,6 +43,8 @@ pub enum Inside<'a> {
     NotRead,
     /// Its provider gave no admin access, or the Cluster did not answer in time.
     Unreachable,
+    /// The Cluster is shared, and does not keep its tenants to their prefixes, for this reason: nobody gets rights there.
+    Unguarded(&'a str),
     /// The Cluster does not exist any more.
     Gone,
     /// Read.
@@ -105,6 +107,16 @@ pub enum Change {
     Apply(Value),
     /// Create the object; one that exists already (a namespace) is done.
     Create(Value),
+}
+
+impl Change {
+    /// Whether it may give somebody rights.
+    pub fn gives(&self) -> bool {
+        match self {
+            Change::Apply(_) | Change::Create(_) => true,
+            Change::Delete { .. } => false,
+        }
+    }
 }
 
 /// What may be left in a Cluster that could not be reached.

@@ -69,6 +69,10 @@ impl Provider for Local {
         self.runtime.remove(order).await
     }
 
+    fn keeps_prefixes(&self) -> bool {
+        true
+    }
+
     async fn admin_access(&self, order: &Order) -> Result<AdminAccess, ProviderError> {
         self.runtime.admin_access(order).await
     }

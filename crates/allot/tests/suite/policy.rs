@@ -1,0 +1,211 @@
+//! The rule of prefixes as Kubernetes' own API server keeps it, by the objects that `core` says for it, is the rule that
+//! logical clusters keep: one table of cases, put to both. Needs kube-apiserver and etcd (`cargo xtask beside`).
+
+use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest};
+use allotment_core::access::guard::{in_force, policy_objects, probe, table, table_object};
+use allotment_core::access::{NamesAllowed, names_allowed};
+use allotment_core::requests::{Object, Snapshot, owns};
+use allotment_core::write::ObjectKey;
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::harness::{Folder, LIMIT, client, code, create, make_namespace};
+
+/// Who asks: as many kinds of callers as the rule tells apart.
+const CALLERS: [&str; 12] = [
+    "system:serviceaccount:allot-access:access-u-mine",
+    "system:serviceaccount:allot-access:access-u-other",
+    "system:serviceaccount:allot-access:access-u-direct",
+    "system:serviceaccount:allot-access:access-u-lost",
+    "system:serviceaccount:allot-access:default",
+    "system:serviceaccount:foo-app:default",
+    "system:serviceaccount:foo-:x",
+    "system:serviceaccount:bar-app:default",
+    "system:serviceaccount:foo:default",
+    "system:serviceaccount:kube-system:x",
+    "system:serviceaccount:fooo-app:default",
+    "somebody",
+];
+/// What they ask about.
+const NAMES: [&str; 5] = ["foo-app", "bar-app", "foo", "food", "kube-public"];
+
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> Box<T> {
+    Box::new(serde_json::from_value(object).expect("an object of ours"))
+}
+
+/// A shared Cluster with a tenant of each kind.
+fn snapshot() -> Snapshot {
+    let mut snapshot = Snapshot::new();
+    let tenant = |name: &str, prefix: &str, released: bool| json!({"requestUID": format!("u-r-{name}"), "namespace": "team", "name": name, "prefix": prefix, "released": released});
+    let version = "cluster.openmcp.cloud/v1alpha1";
+    snapshot.apply(Object::Cluster(read::<Cluster>(
+        json!({"apiVersion": version, "kind": "Cluster", "metadata": {"name": "c", "namespace": "n", "uid": "here"},
+        "spec": {"clusterProviderRef": {"name": "p", "profile": "p"}, "kubernetes": {}, "purposes": [], "dedicated": false,
+            "tenants": [tenant("a", "foo-", false), tenant("b", "baz-", false), tenant("gone", "bar-", true),
+                tenant("r", "kube-", false)]}}),
+    )));
+    for name in ["a", "b"] {
+        snapshot.apply(Object::Request(read::<ClusterRequest>(json!({"apiVersion": version, "kind": "ClusterRequest",
+            "metadata": {"name": name, "namespace": "team", "uid": format!("u-r-{name}")}, "spec": {"purposes": ["w"]}}))));
+    }
+    for (name, reference) in [
+        ("mine", json!({"requestRef": {"name": "a"}})),
+        ("other", json!({"requestRef": {"name": "b"}})),
+        ("lost", json!({"requestRef": {"name": "gone"}})),
+        ("direct", json!({"clusterRef": {"name": "c", "namespace": "n"}})),
+    ] {
+        let mut spec = json!({"permissions": []});
+        spec.as_object_mut().expect("an object").extend(reference.as_object().expect("an object").clone());
+        let noted = json!({"cluster.openmcp.cloud/live-in": "here", "cluster.openmcp.cloud/live-in-name": "n/c"});
+        snapshot.apply(Object::Access(read::<AccessRequest>(json!({"apiVersion": version, "kind": "AccessRequest",
+            "metadata": {"name": name, "namespace": "team", "uid": format!("u-{name}"), "annotations": noted},
+            "spec": spec}))));
+    }
+    snapshot
+}
+
+/// Puts an object there.
+async fn put(admin: &Client, object: &Value) -> DynamicObject {
+    let text = |member: &str| object[member].as_str().expect("it says what it is");
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    let mut kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("kind")));
+    if kind.kind.ends_with("Policy") {
+        kind.plural = "validatingadmissionpolicies".to_owned();
+    }
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(admin.clone(), namespace, &kind),
+        None => Api::all_with(admin.clone(), &kind),
+    };
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.expect("it is accepted")
+}
+
+/// Waits until the server says that it judges by that table.
+async fn until_in_force(admin: &Client, table: &DynamicObject) {
+    let probe: Namespace = serde_json::from_value(probe()).expect("a namespace");
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    let begin = tokio::time::Instant::now();
+    loop {
+        let answer = Api::<Namespace>::all(admin.clone()).create(&params, &probe).await;
+        let said = match answer {
+            Err(kube::Error::Api(status)) => status.message,
+            other => format!("{other:?}"),
+        };
+        if in_force(&said).is_some_and(|seen| Some(seen) == table.resource_version().as_deref()) {
+            return;
+        }
+        assert!(begin.elapsed() < LIMIT, "it is not in force: {said}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+async fn impersonate(folder: &Folder, user: &str) -> Client {
+    let mut kubeconfig = Kubeconfig::read_from(folder.kubeconfig()).expect("a kubeconfig");
+    for own in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
+        own.impersonate = Some(user.to_owned());
+    }
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Client::try_from(config.expect("a kubeconfig that can be used")).expect("a client")
+}
+
+/// Everything that is tried with a name: what it is called, and the code of the answer.
+async fn tries(caller: &Client, name: &str) -> Vec<(&'static str, u16)> {
+    let (dry, change) = (PostParams { dry_run: true, ..PostParams::default() }, PatchParams::default().dry_run());
+    let gone = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"x": "y"}}}));
+    let status = Patch::Merge(json!({"status": {"phase": "Active"}}));
+    let namespace = |metadata: Value| serde_json::from_value::<Namespace>(json!({"metadata": metadata})).expect("one");
+    let role = |metadata: Value| serde_json::from_value::<ClusterRole>(json!({"metadata": metadata})).expect("one");
+    let (namespaces, roles) = (Api::<Namespace>::all(caller.clone()), Api::<ClusterRole>::all(caller.clone()));
+    // The group is a part of a definition's name, and its end.
+    let definition: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": {"name": format!("{name}.example.com")}, "spec": {"group": "example.com", "scope": "Cluster",
+            "names": {"plural": name, "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}]}}))
+    .expect("a definition");
+    let definitions = Api::<CustomResourceDefinition>::all(caller.clone());
+    let whole = namespaces.get(name).await.expect("it is there");
+    let finalize = http::Request::put(format!("/api/v1/namespaces/{name}/finalize?dryRun=All"))
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(&whole).expect("JSON"))
+        .expect("a request");
+    let own = ListParams::default().labels(&format!("name={name}"));
+    vec![
+        ("create", code(roles.create(&dry, &role(json!({"name": format!("{name}-1")}))).await)),
+        ("generate", code(namespaces.create(&dry, &namespace(json!({"generateName": format!("{name}-")}))).await)),
+        ("define", code(definitions.create(&dry, &definition).await)),
+        ("patch", code(namespaces.patch(name, &change, &labels).await)),
+        ("apply", code(roles.patch(&format!("{name}-2"), &PatchParams::apply("t").dry_run(), &Patch::Apply(json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": format!("{name}-2")}})))
+            .await)),
+        ("status", code(namespaces.patch_status(name, &change, &status).await)),
+        ("finalize", code(caller.request::<Value>(finalize).await)),
+        ("delete", code(roles.delete(name, &gone).await)),
+        ("delete collection", code(roles.delete_collection(&gone, &own).await)),
+    ]
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn kube_apiserver_keeps_the_rule_of_prefixes_as_logical_clusters_do() {
+    let folder = Folder::new();
+    folder.kubernetes().await;
+    let admin = client(&folder.kubeconfig()).await;
+    // Everybody may do everything, so that nothing but the rule refuses.
+    let all = json!({"metadata": {"name": "all"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}]});
+    create(&Api::<ClusterRoleBinding>::all(admin.clone()), all).await;
+    make_namespace(&admin, "allot-access").await;
+    for name in NAMES {
+        let labels = json!({"metadata": {"name": name, "labels": {"name": name}}});
+        create(&Api::<ClusterRole>::all(admin.clone()), labels).await;
+        if name != "kube-public" {
+            make_namespace(&admin, name).await;
+        }
+    }
+    let (snapshot, key) = (snapshot(), ObjectKey::new("n", "c"));
+    let map = put(&admin, &table_object(&table(&snapshot, &key, "here").expect("it is shared"))).await;
+    for object in policy_objects() {
+        let stored = put(&admin, &object).await;
+        // Else each look would write it again.
+        assert_eq!(stored.data["spec"], object["spec"], "the server adds something of its own");
+    }
+    until_in_force(&admin, &map).await;
+
+    for user in CALLERS {
+        let caller = impersonate(&folder, user).await;
+        let allowed = names_allowed(&snapshot, &key, "here", user);
+        for name in NAMES {
+            let expect = match &allowed {
+                NamesAllowed::Any => 200,
+                NamesAllowed::Prefix { prefix, .. } if owns(prefix, name) => 200,
+                NamesAllowed::Prefix { .. } | NamesAllowed::Unknown => 403,
+            };
+            for (what, code) in tries(&caller, name).await {
+                // A generated name, and one with an addition, may begin with a prefix that the name alone does not.
+                let begins = |prefix: &str| owns(prefix, &format!("{name}-"));
+                let longer = matches!(&allowed, NamesAllowed::Prefix { prefix, .. } if begins(prefix));
+                let expect = if longer && matches!(what, "create" | "generate" | "apply") { 200 } else { expect };
+                assert_eq!(code, expect, "{user}: {what} {name}");
+            }
+        }
+        let review: SelfSubjectAccessReview =
+            serde_json::from_value(json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}))
+                .expect("one");
+        let reviews = Api::<SelfSubjectAccessReview>::all(caller);
+        assert_eq!(code(reviews.create(&PostParams::default(), &review).await), 200, "{user} may ask");
+    }
+    let caller = impersonate(&folder, CALLERS[0]).await;
+    let named = serde_json::from_value(json!({"metadata": {"name": "mine"}})).expect("a namespace");
+    let refused = Api::<Namespace>::all(caller).create(&PostParams::default(), &named).await.expect_err("refused");
+    let words = refused.to_string();
+    assert!(words.contains("have to begin with \"foo-\", the prefix of ClusterRequest team/a"), "{words}");
+}
