@@ -1,6 +1,8 @@
-//! What only the platform writes: Grants, every status, and its own fields, labels and annotations.
+//! What only the platform writes: Grants, every status, and its own fields, labels and annotations; and what a provider
+//! may write of the AccessRequests that it fulfils.
 
-use allotment_api::names;
+use allotment_api::names::{self, PROVIDER_ACCESS_FINALIZER};
+use allotment_api::reasons::ConditionType;
 use serde_json::Value;
 
 use crate::review::{Denial, Operation, Request};
@@ -38,14 +40,63 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
             return forbidden(format!("metadata.{place}[{key}]"));
         }
     }
-    let finalizers = |object: &Value| -> Vec<String> {
-        let list = object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        list.filter(|name| name.starts_with(names::PLATFORM_PREFIX)).map(str::to_owned).collect()
-    };
+    let ours = |name: &&str| name.starts_with(names::PLATFORM_PREFIX) || name.starts_with(PROVIDER_ACCESS_FINALIZER);
+    let finalizers = |object: &'_ Value| finalizers(object).filter(ours).map(str::to_owned).collect::<Vec<_>>();
     if finalizers(new) != finalizers(old) {
         return forbidden(format!("metadata.finalizers of {}", names::GROUP));
     }
     Ok(())
+}
+
+fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// What a provider may change of an AccessRequest that the platform asked it to fulfil: its own finalizer, and in the
+/// status its own condition and `access`. The platform said in a label, which nobody else writes, whom it asked.
+pub(crate) fn check_provider(request: &Request<'_>, provider: &str) -> Result<(), Denial> {
+    let forbidden = |what: &str| {
+        let why = format!("ClusterProvider {provider:?} may not change {what} of AccessRequest {}", request.name);
+        Err(Denial::Forbidden(why))
+    };
+    let (new, old) = (request.object, request.old_object);
+    if old["metadata"]["labels"][names::ACCESS_BY] != provider {
+        return forbidden("anything, since the platform did not ask it to fulfil it: that is not among its Clusters'");
+    }
+    let own = names::provider_access_finalizer(provider);
+    let others =
+        |object: &'_ Value| finalizers(object).filter(|name| *name != own).map(str::to_owned).collect::<Vec<_>>();
+    let metadata = |object: &Value| {
+        let mut members = object["metadata"].as_object().cloned().unwrap_or_default();
+        // Who wrote what and when the server notes itself.
+        ["finalizers", "managedFields", "resourceVersion", "generation"]
+            .iter()
+            .for_each(|name| _ = members.remove(*name));
+        members
+    };
+    if metadata(new) != metadata(old) || others(new) != others(old) {
+        return forbidden("metadata beside its finalizer");
+    }
+    match request.subresource {
+        "" if new["spec"] != old["spec"] => forbidden("spec"),
+        "" => Ok(()),
+        "status" if finalizers(new).eq(finalizers(old)) => {
+            let foreign = |object: &Value| {
+                let mut status = object["status"].as_object().cloned().unwrap_or_default();
+                status.remove("access");
+                if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
+                    conditions.retain(|condition| condition["type"] != ConditionType::Provided.as_str());
+                }
+                status.retain(|_, value| absent(value).is_some());
+                status
+            };
+            if foreign(new) != foreign(old) {
+                return forbidden("status beside access and condition Provided");
+            }
+            Ok(())
+        }
+        other => forbidden(if other == "status" { "finalizers by its status" } else { other }),
+    }
 }
 
 /// Whoever takes away what belongs to something that is gone, where the platform stands beside

@@ -97,8 +97,12 @@ pub fn stamp(config: &Config, request: &Request<'_>) -> Result<Option<Value>, De
     if !is_ours(request) {
         return Ok(None);
     }
-    if !platform {
-        ownership::check(request)?;
+    match names::provider_of_user(&request.caller.username).filter(|_| !platform) {
+        Some(provider) if request.kind == "AccessRequest" && request.operation == Operation::Update => {
+            ownership::check_provider(request, provider)?;
+        }
+        _ if !platform => ownership::check(request)?,
+        _ => {}
     }
     if !is_judged(request) || request.kind != "AccessRequest" {
         return Ok(None);

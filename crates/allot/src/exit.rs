@@ -7,7 +7,7 @@ pub(crate) const TABLE: &str = "\
 Exit codes of allot:
    0  done; `request --wait`: the cluster is ready
    1  an error, or the time limit of --wait passed
-   2  `request --wait`: the request was denied
+   2  `request --wait`, `access --wait`: the request was denied
   10  `up`, `controllers`, `store`: another process uses the data folder
   11  `up`, `controllers`, `store`: the data folder holds files that are not Allotment's
   12  `up`, `controllers`, `store`: the data folder was written by a newer version

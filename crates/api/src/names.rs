@@ -54,7 +54,11 @@ pub const SPARE_NAME: &str = "cluster.openmcp.cloud/spare-name";
 
 /// Label, inside a Cluster, of everything that belongs to one AccessRequest: its UID.
 pub const ACCESS_REQUEST: &str = "cluster.openmcp.cloud/access-request";
-/// Label of an AccessRequest that a provider of another process fulfils: the ClusterProvider.
+/// Annotation of a ClusterRequest whose Cluster is gone for good: that Cluster's UID. Written when the Cluster
+/// goes by force, so that nothing replaces it unasked even if the Grant goes as well.
+pub const LOST_CLUSTER: &str = "cluster.openmcp.cloud/lost-cluster";
+/// Label of an AccessRequest that a provider fulfils (`accessBy: Provider`): the ClusterProvider. Written by the
+/// platform before it approves, and taken away after the last of what the provider made is gone.
 pub const ACCESS_BY: &str = "cluster.openmcp.cloud/access-by";
 
 /// Finalizer of a ClusterRequest: access, Grant and room go before it.
@@ -95,6 +99,20 @@ pub fn admin_desk(provider: &str) -> String {
     format!("access-{provider}")
 }
 
+/// What the finalizers begin with that providers hold on AccessRequests; the name of the ClusterProvider follows.
+pub const PROVIDER_ACCESS_FINALIZER: &str = "access.cluster.openmcp.cloud/";
+
+/// The finalizer that a provider puts on an AccessRequest before it makes anything for it, and takes off after
+/// the last of that is gone.
+pub fn provider_access_finalizer(provider: &str) -> String {
+    format!("{PROVIDER_ACCESS_FINALIZER}{provider}")
+}
+
+/// The ClusterProvider whose ServiceAccount has this user name, if it is one's.
+pub fn provider_of_user(username: &str) -> Option<&str> {
+    username.strip_prefix(PROVIDER_USER_PREFIX).filter(|name| !name.is_empty())
+}
+
 /// Keys of the Secret that an AccessRequest is answered with.
 pub mod access_secret {
     /// A whole kubeconfig.
@@ -105,6 +123,10 @@ pub mod access_secret {
     pub const CA_CRT: &str = "ca.crt";
     /// Bearer token.
     pub const TOKEN: &str = "token";
+    /// URL of the OpenID Connect issuer, in place of a token.
+    pub const ISSUER: &str = "issuer";
+    /// Name by which the issuer knows the cluster, beside [`ISSUER`].
+    pub const CLIENT_ID: &str = "clientID";
     /// `exp` of the token, RFC 3339.
     pub const EXPIRATION: &str = "expirationTimestamp";
 }

@@ -160,6 +160,8 @@ spelled! {
         NoAdminAccess,
         /// Pending: the Cluster is shared, and its API server does not keep tenants to their prefixes.
         PrefixNotEnforced,
+        /// Pending: the provider makes identities itself, and what was approved is not there yet.
+        NotProvided,
     }
 }
 
@@ -179,7 +181,8 @@ impl AccessReason {
             | AccessReason::ClusterLost
             | AccessReason::NamespaceNotFound
             | AccessReason::NoAdminAccess
-            | AccessReason::PrefixNotEnforced => Verdict::Pending,
+            | AccessReason::PrefixNotEnforced
+            | AccessReason::NotProvided => Verdict::Pending,
         }
     }
 }
@@ -207,6 +210,12 @@ spelled! {
         Withdrawn,
         /// Of a Cluster: it is being deleted while in use.
         DeletionBlocked,
+        /// Of an AccessRequest that a provider fulfils: the platform's decision.
+        Approved,
+        /// Of an AccessRequest that a provider fulfils: the provider's word that what was approved is there.
+        Provided,
+        /// Of a Purpose: it has as many spare Clusters as its `warm` asks for.
+        SparesReady,
     }
 }
 
@@ -219,6 +228,8 @@ spelled! {
         ClusterCreating,
         /// The Cluster was usable and is not now.
         ClusterUnhealthy,
+        /// The Cluster is being deleted once nobody uses it: what is granted goes on, nothing new does.
+        ClusterDeleting,
         /// The Cluster is gone; delete and re-create the request to get another.
         ClusterLost,
     }
@@ -288,6 +299,24 @@ spelled! {
         AnotherCluster,
         /// What makes it failed.
         Failed,
+    }
+}
+
+spelled! {
+    /// Reasons of condition `SparesReady` of a Purpose.
+    SparesReason {
+        /// As many as `warm` asks for.
+        AllGood,
+        /// Some are being made.
+        Making,
+        /// No profile of a provider that is ready fits the Purpose.
+        NoProfileFits,
+        /// As many Clusters list the Purpose as its `maxClusters` allows.
+        MaxClustersReached,
+        /// The namespace that the Purpose names does not exist.
+        NamespaceNotFound,
+        /// The Purpose contradicts itself, so that nothing can be made for it alone.
+        Contradiction,
     }
 }
 

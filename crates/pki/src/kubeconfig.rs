@@ -39,6 +39,8 @@ pub enum KubeconfigUser {
         command: String,
         /// Its arguments.
         args: Vec<String>,
+        /// Whether it may ask the user for something, where there is one to be asked.
+        interactive: bool,
         /// What to tell a user who lacks the program.
         install_hint: Option<String>,
     },
@@ -52,6 +54,25 @@ impl fmt::Debug for KubeconfigUser {
             KubeconfigUser::Exec { command, args, .. } => {
                 f.debug_struct("Exec").field("command", command).field("args", args).finish_non_exhaustive()
             }
+        }
+    }
+}
+
+impl KubeconfigUser {
+    /// A user of an OpenID Connect issuer: kubectl's plugin `oidc-login` (github.com/int128/kubelogin) has them
+    /// log in there and keeps what it is given.
+    pub fn oidc(issuer: &str, client_id: &str, extra_scopes: &[String]) -> Self {
+        let mut args = vec!["oidc-login".to_owned(), "get-token".to_owned()];
+        args.push(format!("--oidc-issuer-url={issuer}"));
+        args.push(format!("--oidc-client-id={client_id}"));
+        args.extend(extra_scopes.iter().map(|scope| format!("--oidc-extra-scope={scope}")));
+        KubeconfigUser::Exec {
+            command: "kubectl".to_owned(),
+            args,
+            interactive: true,
+            install_hint: Some(
+                "kubectl's plugin oidc-login is needed: https://github.com/int128/kubelogin#setup".to_owned(),
+            ),
         }
     }
 }
@@ -92,9 +113,10 @@ impl KubeconfigUser {
                 let key = Zeroizing::new(STANDARD.encode(pair.key_pem().as_bytes()));
                 member(out, "client-key-data", &key);
             }
-            KubeconfigUser::Exec { command, args, install_hint } => {
+            KubeconfigUser::Exec { command, args, interactive, install_hint } => {
                 out.push_str("    exec:\n      apiVersion: client.authentication.k8s.io/v1\n");
-                out.push_str("      interactiveMode: Never\n      provideClusterInfo: false\n");
+                let mode = if *interactive { "IfAvailable" } else { "Never" };
+                out.extend(["      interactiveMode: ", mode, "\n      provideClusterInfo: false\n"]);
                 out.extend(["      command: ", &quote(command), "\n"]);
                 if !args.is_empty() {
                     let args: Vec<String> = args.iter().map(|arg| quote(arg)).collect();

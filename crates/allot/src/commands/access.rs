@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt};
 use super::waiting::{self, Look};
 use crate::cli::{Access, Target};
 use crate::client::{self, Platform};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::output;
 
 /// Prints the kubeconfig.
@@ -31,32 +31,52 @@ pub(crate) async fn run(target: &Target, arguments: Access) -> Outcome {
         let read = requests.get(name).await;
         read.map_err(|error| anyhow!("AccessRequest {namespace}/{name}: {}", client::explain(&error)))?
     };
-    let secret = secret_of(&platform, &request, &namespace).await?;
+    let denied = request.status.as_ref().is_some_and(|status| status.status == Some(Verdict::Denied));
+    let code = if denied && arguments.waiting.wait { Code::Denied } else { Code::Failed };
+    let secret = secret_of(&platform, &request, &namespace).await.map_err(|error| Failure { code, error })?;
+    let oidc = holds_issuer(&secret);
     if arguments.fixed {
+        if oidc {
+            output::note("access of type OIDC has no token that could stand in it: its user logs in at the issuer");
+        }
         return output::data(&text(&secret, access_secret::KUBECONFIG)?);
     }
-    let mut args = vec!["credential".to_owned(), name.to_owned(), "-n".to_owned(), namespace.clone()];
-    let kubeconfig = std::path::absolute(&platform.kubeconfig).unwrap_or(platform.kubeconfig);
-    args.extend(["--kubeconfig".to_owned(), kubeconfig.to_string_lossy().into_owned()]);
-    if let Some(context) = &target.context {
-        args.extend(["--context".to_owned(), context.clone()]);
+    if oidc {
+        // Nothing in it ends: what the Secret holds is the kubeconfig whose plugin has the user log in.
+        return output::data(&text(&secret, access_secret::KUBECONFIG)?);
     }
-    let program = std::env::current_exe().context("cannot tell where this program lies")?;
     let kubeconfig = Kubeconfig {
         name: format!("{namespace}-{name}"),
         server: text(&secret, access_secret::HOST)?,
         ca_pem: Some(text(&secret, access_secret::CA_CRT)?),
         tls_server_name: None,
         namespace: None,
-        user: KubeconfigUser::Exec {
-            command: program.to_string_lossy().into_owned(),
-            args,
-            install_hint: Some(
-                "the kubeconfig was printed by `allot access`; print it again where allot lies".to_owned(),
-            ),
-        },
+        user: plugin(&platform, target, &namespace, name)?,
     };
     output::data(&kubeconfig.to_yaml())
+}
+
+/// The user that fetches the current token each time.
+fn plugin(platform: &Platform, target: &Target, namespace: &str, name: &str) -> anyhow::Result<KubeconfigUser> {
+    let mut args = vec!["credential".to_owned(), name.to_owned(), "-n".to_owned(), namespace.to_owned()];
+    let kubeconfig = std::path::absolute(&platform.kubeconfig).unwrap_or_else(|_| platform.kubeconfig.clone());
+    args.extend(["--kubeconfig".to_owned(), kubeconfig.to_string_lossy().into_owned()]);
+    if let Some(context) = &target.context {
+        args.extend(["--context".to_owned(), context.clone()]);
+    }
+    let program = std::env::current_exe().context("cannot tell where this program lies")?;
+    let hint = "the kubeconfig was printed by `allot access`; print it again where allot lies";
+    Ok(KubeconfigUser::Exec {
+        command: program.to_string_lossy().into_owned(),
+        args,
+        interactive: false,
+        install_hint: Some(hint.to_owned()),
+    })
+}
+
+/// Whether the Secret names an issuer in place of a token.
+pub(super) fn holds_issuer(secret: &Secret) -> bool {
+    secret.data.as_ref().is_some_and(|data| data.contains_key(access_secret::ISSUER))
 }
 
 fn look(request: &AccessRequest) -> Look {
@@ -77,11 +97,17 @@ pub(super) async fn secret_of(platform: &Platform, request: &AccessRequest, name
     let status = request.status.clone().unwrap_or_default();
     let Some(access) = status.access.filter(|_| status.status == Some(Verdict::Granted)) else {
         let verdict = status.status.map_or("not decided", Verdict::as_str);
+        let why = match status.reason.as_str() {
+            "" => String::new(),
+            reason => format!(": {reason}: {}", status.message),
+        };
+        let next = match status.status {
+            Some(Verdict::Denied) => "it is decided again when what it asks for, or what stands against it, changes",
+            Some(Verdict::Granted | Verdict::Pending) | None => "wait for it with --wait",
+        };
         return Err(anyhow!(
-            "AccessRequest {namespace}/{name} is {verdict}: {}: {}; wait for it with --wait, or look with kubectl \
-             describe accessrequest {name} -n {namespace}",
-            status.reason,
-            status.message
+            "AccessRequest {namespace}/{name} is {verdict}{why}; {next}, or look with kubectl describe accessrequest \
+             {name} -n {namespace}"
         ));
     };
     let secrets = Api::<Secret>::namespaced(platform.client.clone(), namespace);

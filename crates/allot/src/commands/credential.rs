@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use kube::Api;
 use serde_json::json;
 
-use super::access::{secret_of, text};
+use super::access::{holds_issuer, secret_of, text};
 use crate::cli::{Credential, Target};
 use crate::client::{self, Platform};
 use crate::exit::Outcome;
@@ -22,6 +22,13 @@ pub(crate) async fn run(target: &Target, arguments: Credential) -> Outcome {
     let request = requests.get(name).await;
     let request = request.map_err(|error| anyhow!("AccessRequest {namespace}/{name}: {}", client::explain(&error)))?;
     let secret = secret_of(&platform, &request, &namespace).await?;
+    if holds_issuer(&secret) {
+        return Err(anyhow!(
+            "AccessRequest {namespace}/{name} is of type OIDC and has no token: its user logs in at the issuer; print its \
+             kubeconfig with allot access {name} -n {namespace}"
+        )
+        .into());
+    }
     let credential = json!({
         "apiVersion": "client.authentication.k8s.io/v1",
         "kind": "ExecCredential",

@@ -95,6 +95,35 @@ pub struct Profile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_clusters: Option<i32>,
+    /// The issuer that its clusters trust; needed for `OIDC` where the platform makes identities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<OidcIssuer>,
+}
+
+/// An OpenID Connect issuer that clusters trust, and how they name its users.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OidcIssuer {
+    /// URL of the issuer: `--oidc-issuer-url` of the clusters' API servers.
+    #[schemars(length(min = 1, max = 1024))]
+    pub issuer: String,
+    /// `--oidc-client-id` of the clusters' API servers.
+    #[serde(rename = "clientID")]
+    #[schemars(length(min = 1, max = 253))]
+    pub client_id: String,
+    /// `--oidc-username-prefix` of the clusters' API servers: what they put before the names of the issuer's users.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub username_prefix: String,
+    /// What the platform's own API server puts before them: only users with it are the issuer's, and have it cut
+    /// off. Every user that is no `system:` one where unset.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
+    pub requester_prefix: String,
+    /// Scopes that clients ask for beside `openid`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub extra_scopes: Vec<String>,
 }
 
 /// A Kubernetes version of a profile.

@@ -27,7 +27,8 @@ pub use cluster::{
     Tenant,
 };
 pub use cluster_provider::{
-    AccessBy, ClusterProvider, ClusterProviderSpec, ClusterProviderStatus, Profile, SupportedTrait, SupportedVersion,
+    AccessBy, ClusterProvider, ClusterProviderSpec, ClusterProviderStatus, OidcIssuer, Profile, SupportedTrait,
+    SupportedVersion,
 };
 pub use cluster_request::{ClusterRequest, ClusterRequestSpec, ClusterRequestStatus, Finding};
 pub use equivalence::{TraitEquivalence, TraitEquivalenceSpec};
@@ -38,7 +39,7 @@ pub use grant::{
 };
 pub use kind_config::{KindConfig, KindConfigSpec, KindVersion};
 pub use local_config::{ProviderConfig, ProviderConfigSpec};
-pub use purpose::{CeilingRule, CeilingScope, DeletionPolicy, Purpose, PurposeSpec, Strategy};
+pub use purpose::{CeilingRule, CeilingScope, DeletionPolicy, Purpose, PurposeSpec, PurposeStatus, Strategy};
 
 /// The name of an object without a namespace, or of one in a namespace that is clear from the place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
 //! Purpose: what clusters are for, and what follows from that for scheduling and access.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,14 @@ use crate::traits::TraitEntry;
     plural = "purposes",
     singular = "purpose",
     category = "openmcp",
+    status = "PurposeStatus",
     derive = "PartialEq",
     doc = "A Purpose says what clusters are for: whether they are shared, which traits they have, how many tenants and how much access they take.",
     printcolumn(name = "Dedicated", type_ = "boolean", json_path = ".spec.dedicated"),
     printcolumn(name = "Max-Tenants", type_ = "integer", json_path = ".spec.maxTenants"),
     printcolumn(name = "Max-Clusters", type_ = "integer", json_path = ".spec.maxClusters"),
+    printcolumn(name = "Clusters", type_ = "integer", json_path = ".status.clusters"),
+    printcolumn(name = "Spares", type_ = "integer", json_path = ".status.spares"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -47,7 +50,7 @@ pub struct PurposeSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub profiles: Vec<String>,
-    /// Which of several Clusters that fit is taken. Balanced where unset.
+    /// Which of several Clusters or profiles that fit alike is taken. Balanced where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// Namespace of new Clusters. Where unset, the request's for dedicated ones, `allot-clusters` for shared ones.
@@ -70,6 +73,28 @@ pub struct PurposeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub permission_ceiling: Option<Vec<CeilingRule>>,
+}
+
+/// What there is for a Purpose.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PurposeStatus {
+    /// The generation that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// When this status was last written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_reconcile_time: Option<Time>,
+    /// Clusters that count against `maxClusters`; lags behind by some seconds where it alone changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<i64>,
+    /// Spare Clusters that the next request for this Purpose alone may get; lags in the same way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spares: Option<i64>,
+    /// Conditions: `SparesReady`, where `warm` asks for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "super::conditions_schema")]
+    pub conditions: Vec<Condition>,
 }
 
 /// Which of several Clusters that fit alike is taken.

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use allotment_api::names::ACCESS_BY;
 use allotment_api::reasons::EventReason;
-use allotment_api::requests::{AccessRequest, Cluster, Leftover};
+use allotment_api::requests::{AccessRequest, Cluster, Leftover, OidcIssuer};
 use allotment_core::access::{
-    AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, TargetCluster, decide_access,
-    other_secret_name,
+    AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, SecretFacts, TargetCluster,
+    decide_access, other_secret_name,
 };
 use allotment_core::write::Write;
 use async_trait::async_trait;
@@ -18,13 +19,14 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use tracing::debug;
 
+use super::secret::Answer;
 use super::{AccessSecret, inside, secret};
 use crate::clusters::Guards;
 use crate::frame::{
     Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of,
 };
 use crate::providers::{AdminAccess, Directory};
-use crate::world::World;
+use crate::world::{State, World};
 
 /// The field manager of all that this controller writes, inside Clusters too.
 pub(super) const MANAGER: &str = "allot-access";
@@ -57,6 +59,17 @@ enum Seen {
     Read(InsideState),
 }
 
+/// What is known of the Secret that answers a request: the one that its provider names, if it is the request's own,
+/// else the one that says itself whose it is.
+fn secret_facts(state: &State, key: &ObjectKey, request: &AccessRequest, uid: &str) -> Option<SecretFacts> {
+    let answered = request.status.as_ref().filter(|_| request.labels().contains_key(ACCESS_BY));
+    let named = answered.and_then(|status| status.access.as_ref());
+    let named = named.map(|access| ObjectKey::new(key.namespace.clone(), access.secret_ref.name.clone()));
+    let named = named.and_then(|named| state.secrets.get(&named)).map(|secret| secret.facts(uid));
+    let own = || state.secret_of(key).map(|secret| secret.facts(uid));
+    named.filter(|named| named.owned).or_else(own)
+}
+
 impl AccessRequests {
     /// A controller that asks for tokens of that lifetime.
     pub(crate) fn new(
@@ -74,7 +87,7 @@ impl AccessRequests {
         let state = self.world.read();
         let request = state.access.get(key)?.clone();
         let uid = request.uid().unwrap_or_default();
-        let facts = state.secret_of(key).map(|secret| secret.facts(&uid));
+        let facts = secret_facts(&state, key, &request, &uid);
         let observed = AccessObserved {
             request: &request,
             inside: match seen {
@@ -180,7 +193,27 @@ impl AccessRequests {
         let made = tokio::time::timeout(PATIENCE, made).await;
         let made = made.map_err(|_| ReconcileError::Slow { cluster: target.key.clone() })??;
         let Some((admin, token)) = made else { return Ok(()) };
-        let mut wanted = secret::render(request, name, target, &admin.endpoint, &token.token, token.expires);
+        let answer = Answer::Token(&token.token, token.expires);
+        self.answer(request, secret::render(request, name, target, &admin.endpoint, &answer)).await
+    }
+
+    /// Names the issuer in the Secret, which is made or replaced.
+    async fn describe(
+        &self,
+        request: &AccessRequest,
+        target: &TargetCluster,
+        issuer: &OidcIssuer,
+        name: &str,
+    ) -> Result<(), ReconcileError> {
+        let admin = tokio::time::timeout(PATIENCE, self.admin(target)).await;
+        let admin = admin.map_err(|_| ReconcileError::Slow { cluster: target.key.clone() })??;
+        let Some(admin) = admin else { return Ok(()) };
+        let answer = Answer::Issuer(issuer);
+        self.answer(request, secret::render(request, name, target, &admin.endpoint, &answer)).await
+    }
+
+    /// Makes or replaces the Secret, under another name if that is somebody else's.
+    async fn answer(&self, request: &AccessRequest, mut wanted: Secret) -> Result<(), ReconcileError> {
         let written = match self.put(request, &wanted).await? {
             Some(written) => written,
             None => {
@@ -311,6 +344,9 @@ impl AccessRequests {
                 }
                 AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
                     self.mint(&request, &cluster, &service_account, lifetime_secs, &secret).await?;
+                }
+                AccessPlan::Describe { cluster, issuer, secret } => {
+                    self.describe(&request, &cluster, &issuer, &secret).await?;
                 }
                 AccessPlan::DeleteSecret { key: secret, uid } => {
                     self.delete_secret(&secret, &uid).await?;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use allotment_api::names::{ACCESS_REQUEST, LIVE_IN, access_secret};
-use allotment_api::requests::AccessRequest;
+use allotment_api::requests::{AccessRequest, AccessType, OidcIssuer};
 use allotment_core::access::{SecretFacts, TargetCluster};
 use allotment_pki::{Claims, Kubeconfig, KubeconfigUser};
 use base64::Engine as _;
@@ -25,6 +25,8 @@ pub struct AccessSecret {
     metadata: ObjectMeta,
     request: ObjectKey,
     request_uid: String,
+    holds: Option<AccessType>,
+    issuer: Option<(String, String)>,
     claims: Option<TokenFacts>,
 }
 
@@ -39,7 +41,17 @@ impl AccessSecret {
     /// What there is to know of `secret`.
     pub fn read(secret: &Secret) -> Self {
         let owner = secret.owner_references().iter().find(|owner| owner.kind == "AccessRequest");
-        let token = secret.data.as_ref().and_then(|data| data.get(access_secret::TOKEN));
+        let text = |key: &str| {
+            let bytes = secret.data.as_ref()?.get(key)?;
+            std::str::from_utf8(&bytes.0).ok().filter(|text| !text.is_empty())
+        };
+        let token = text(access_secret::TOKEN);
+        let issuer = text(access_secret::ISSUER).zip(text(access_secret::CLIENT_ID));
+        let holds = text(access_secret::KUBECONFIG).and(match (token, issuer) {
+            (Some(_), None) => Some(AccessType::Token),
+            (None, Some(_)) => Some(AccessType::Oidc),
+            (Some(_), Some(_)) | (None, None) => None,
+        });
         let mut metadata = secret.metadata.clone();
         metadata.managed_fields = None;
         AccessSecret {
@@ -49,7 +61,9 @@ impl AccessSecret {
                 owner.map(|owner| owner.name.clone()).unwrap_or_default(),
             ),
             request_uid: owner.map(|owner| owner.uid.clone()).unwrap_or_default(),
-            claims: token.and_then(|token| std::str::from_utf8(&token.0).ok()).and_then(read_claims),
+            holds,
+            issuer: issuer.map(|(issuer, client_id)| (issuer.to_owned(), client_id.to_owned())),
+            claims: token.and_then(read_claims),
         }
     }
 
@@ -71,6 +85,8 @@ impl AccessSecret {
             uid: self.uid().unwrap_or_default(),
             owned: self.request_uid == request_uid,
             cluster_uid: self.annotations().get(LIVE_IN).cloned().unwrap_or_default(),
+            holds: self.holds,
+            issuer: self.issuer.clone(),
             service_account_uid: claims.service_account_uid,
             issued_at: claims.issued_at,
             expires_at: claims.expires_at,
@@ -117,14 +133,21 @@ impl Resource for AccessSecret {
     }
 }
 
-/// The Secret that answers `request` with `token`, which ends at `expires`.
+/// What an AccessRequest is answered with.
+pub(super) enum Answer<'a> {
+    /// A token, and when it ends.
+    Token(&'a str, Timestamp),
+    /// The issuer at which its user logs in.
+    Issuer(&'a OidcIssuer),
+}
+
+/// The Secret that answers `request`.
 pub(super) fn render(
     request: &AccessRequest,
     name: &str,
     cluster: &TargetCluster,
     endpoint: &Endpoint,
-    token: &str,
-    expires: Timestamp,
+    answer: &Answer<'_>,
 ) -> Secret {
     let kubeconfig = Kubeconfig {
         name: format!("{}-{}", request.namespace().unwrap_or_default(), request.name_any()),
@@ -132,17 +155,28 @@ pub(super) fn render(
         ca_pem: Some(endpoint.certificate_authority.clone()),
         tls_server_name: endpoint.tls_server_name.clone(),
         namespace: sole_namespace(request),
-        user: KubeconfigUser::Token(token.to_owned().into()),
+        user: match answer {
+            Answer::Token(token, _) => KubeconfigUser::Token((*token).to_owned().into()),
+            Answer::Issuer(issuer) => KubeconfigUser::oidc(&issuer.issuer, &issuer.client_id, &issuer.extra_scopes),
+        },
     };
-    let expires = expires.to_string();
     let kubeconfig = kubeconfig.to_yaml();
-    let entries: [(&str, &str); 5] = [
+    let mut entries: Vec<(&str, &str)> = vec![
         (access_secret::KUBECONFIG, &kubeconfig),
         (access_secret::HOST, &endpoint.server),
         (access_secret::CA_CRT, &endpoint.certificate_authority),
-        (access_secret::TOKEN, token),
-        (access_secret::EXPIRATION, &expires),
     ];
+    let ends;
+    match answer {
+        Answer::Token(token, expires) => {
+            ends = expires.to_string();
+            entries.extend([(access_secret::TOKEN, *token), (access_secret::EXPIRATION, &ends)]);
+        }
+        Answer::Issuer(issuer) => {
+            let OidcIssuer { issuer, client_id, .. } = issuer;
+            entries.extend([(access_secret::ISSUER, issuer.as_str()), (access_secret::CLIENT_ID, client_id)]);
+        }
+    }
     let data = entries.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
     Secret {
         metadata: ObjectMeta {

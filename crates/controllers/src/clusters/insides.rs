@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use allotment_api::names::CLUSTER_FINALIZER;
 use allotment_api::requests::{AccessRequest, Cluster};
-use allotment_core::access::{labelled, living, removal_of_leftovers, strike_leftovers};
+use allotment_core::access::{is_accessed_by_provider, labelled, living, removal_of_leftovers, strike_leftovers};
 use allotment_core::requests::{end_quarantine, is_provisioned, quarantined};
 use allotment_core::write::Write;
 use async_trait::async_trait;
@@ -174,7 +174,7 @@ impl Reconcile for Insides {
             self.forget(&uid);
             return Ok(Next::Change);
         }
-        if !is_provisioned(&cluster) {
+        if !is_provisioned(&cluster) || is_accessed_by_provider(&self.world.read().snapshot, &cluster) {
             return Ok(Next::Change);
         }
         let guarded = match self.directory.keeps_prefixes(&self.world, &cluster) {

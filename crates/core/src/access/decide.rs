@@ -7,18 +7,21 @@
 use std::collections::BTreeMap;
 
 use allotment_api::names;
-use allotment_api::reasons::{AccessReason, ConditionType, Verdict};
-use allotment_api::requests::{AccessInfo, AccessRequest, AccessRequestStatus, SecretRef};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use allotment_api::reasons::{AccessReason, Verdict};
+use allotment_api::requests::{AccessInfo, AccessRequest, AccessType, SecretRef};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::inside;
+use super::inside::Subject;
 use super::judge::{Allowed, Refused, annotation, judge, ttl_end};
-use super::plan::{AccessObserved, AccessPlan, Inside, InsideState, LeftBehind, SecretFacts, TargetCluster};
+use super::means::{Means, provider_asked};
+use super::plan::{AccessObserved, AccessPlan, Inside, InsideState, Left, LeftBehind, SecretFacts, TargetCluster};
+use super::status::{self, Told};
+use super::{delegated, inside};
 use crate::requests::{
-    Said, Snapshot, annotate, apply_metadata, has_finalizer, is_forced, remove_finalizer, to_value, whole_seconds,
+    Snapshot, annotate, configured_metadata, has_finalizer, is_forced, remove_finalizer, whole_seconds,
 };
-use crate::write::{Kind, ObjectKey, Write, write_status};
+use crate::write::{Kind, ObjectKey, Write};
 
 /// A token is renewed after this part, in percent, of the lifetime that it came with.
 const RENEW_AT_PERCENT: i64 = 80;
@@ -35,19 +38,47 @@ pub fn decide_access(snapshot: &Snapshot, observed: &AccessObserved<'_>) -> Acce
     let request = observed.request;
     let Some(uid) = request.metadata.uid.as_deref() else { return AccessPlan::Done { again: None } };
     if request.metadata.deletion_timestamp.is_some() {
-        return revoke(observed, None).unwrap_or_else(|| let_go(request));
+        return revoke(snapshot, observed, None).unwrap_or_else(|| let_go(request));
     }
     let allowed = match judge(snapshot, request, observed.now) {
         Ok(allowed) => allowed,
-        Err(refused) => return refuse(observed, &refused),
+        Err(refused) => return refuse(snapshot, observed, &refused),
     };
-    let lives_in = annotation(request, names::LIVE_IN);
-    if lives_in.is_some_and(|lives_in| lives_in != allowed.target.uid)
-        && let Some(plan) = revoke(observed, None)
-    {
+    if let Some(plan) = move_away(snapshot, observed, &allowed) {
         return plan;
     }
-    if let Some(again) = nothing_new(observed, &allowed) {
+    match &allowed.means {
+        Means::Token => by_platform(observed, &allowed, uid, Subject::Own),
+        Means::Oidc(user) => by_platform(observed, &allowed, uid, Subject::User(user)),
+        Means::OidcAsItIs => as_it_is(observed, &allowed),
+        Means::Provider(provider) => delegated::fulfil(snapshot, observed, &allowed, provider),
+    }
+}
+
+/// Takes away what lives in another Cluster, or was made by other means, before anything else is made.
+fn move_away(snapshot: &Snapshot, observed: &AccessObserved<'_>, allowed: &Allowed) -> Option<AccessPlan> {
+    let request = observed.request;
+    let lives_in = annotation(request, names::LIVE_IN);
+    let asked = provider_asked(request);
+    let elsewhere = lives_in.is_some_and(|lives_in| lives_in != allowed.target.uid);
+    let otherwise = match &allowed.means {
+        Means::Provider(provider) => asked.map_or(lives_in.is_some(), |asked| asked != provider),
+        Means::Token | Means::Oidc(_) | Means::OidcAsItIs => asked.is_some(),
+    };
+    if !elsewhere && !otherwise {
+        return None;
+    }
+    let message = format!("what was made before is taken away before access to Cluster {} begins", allowed.target.key);
+    let moving = Refused::new(AccessReason::NotProvided, message);
+    let plan = revoke(snapshot, observed, Some(&moving));
+    // A provider that still holds what it made, and was waited for long enough: nobody else's is made beside it.
+    plan.or_else(|| otherwise.then(|| tell(observed, &Told::Refused(&moving), None)))
+}
+
+/// The platform makes what is asked for.
+fn by_platform(observed: &AccessObserved<'_>, allowed: &Allowed, uid: &str, subject: Subject<'_>) -> AccessPlan {
+    let request = observed.request;
+    if let Some(again) = nothing_new(observed, allowed, subject) {
         return AccessPlan::Done { again };
     }
     match observed.inside {
@@ -57,64 +88,119 @@ pub fn decide_access(snapshot: &Snapshot, observed: &AccessObserved<'_>) -> Acce
         Inside::Unreachable | Inside::Unguarded(_) if is_granted(request) => AccessPlan::Done { again: None },
         Inside::Unreachable => {
             let message = format!("there is no admin access to Cluster {} at the moment", allowed.target.key);
-            status_plan(observed, &Err(Refused::new(AccessReason::NoAdminAccess, message)), None)
+            tell(observed, &Told::Refused(&Refused::new(AccessReason::NoAdminAccess, message)), None)
         }
         Inside::Unguarded(why) => {
             let reason = AccessReason::PrefixNotEnforced;
             let message = format!("Cluster {} is shared, and {why}", allowed.target.key);
-            status_plan(observed, &Err(Refused::new(reason, message)), None)
+            tell(observed, &Told::Refused(&Refused::new(reason, message)), None)
         }
-        Inside::Read(state) => grant(observed, &allowed, uid, state),
+        Inside::Read(state) => grant(observed, allowed, uid, subject, state),
+    }
+}
+
+/// What was made for an issuer's user stays, though nobody tells any more who the issuer is.
+fn as_it_is(observed: &AccessObserved<'_>, allowed: &Allowed) -> AccessPlan {
+    let request = observed.request;
+    let good = observed.secret.filter(|secret| secret.owned && secret.cluster_uid == allowed.target.uid);
+    match good.filter(|secret| secret.holds == Some(AccessType::Oidc)) {
+        Some(secret)
+            if request.status.as_ref().is_none_or(|status| status.observed_generation.is_none())
+                || is_granted(request) && observes_current(request) =>
+        {
+            tell(observed, &Told::Granted(access_info(request, secret, &allowed.target)), ttl_end(request))
+        }
+        _ => {
+            let message = format!(
+                "the profile of Cluster {} is not published at the moment, so its issuer is not known",
+                allowed.target.key
+            );
+            tell(observed, &Told::Refused(&Refused::new(AccessReason::NoAdminAccess, message)), ttl_end(request))
+        }
     }
 }
 
 /// The Cluster is reachable: bring it to what is asked for, then the Secret, then the status.
-fn grant(observed: &AccessObserved<'_>, allowed: &Allowed, uid: &str, state: &InsideState) -> AccessPlan {
+fn grant(
+    observed: &AccessObserved<'_>,
+    allowed: &Allowed,
+    uid: &str,
+    subject: Subject<'_>,
+    state: &InsideState,
+) -> AccessPlan {
     let request = observed.request;
     if let Some(namespace) = inside::missing_namespace(request, allowed, state) {
         let message = format!("namespace {namespace:?} does not exist in Cluster {}", allowed.target.key);
-        return refuse(observed, &Refused::new(AccessReason::NamespaceNotFound, message));
+        let refused = Refused::new(AccessReason::NamespaceNotFound, message);
+        let again = observed.now.saturating_add(SignedDuration::from_secs(NAMESPACE_AGAIN_SECS)).ok();
+        return revoke_own(observed, Some(refused.reason))
+            .unwrap_or_else(|| tell(observed, &Told::Refused(&refused), again));
     }
     if let Some(write) = record(request, allowed, observed.now) {
         return AccessPlan::Record(write);
     }
-    let changes = inside::changes(request, uid, state);
+    let changes = inside::changes(request, uid, subject, state);
     if !changes.is_empty() {
         return AccessPlan::Change { cluster: allowed.target.clone(), changes };
     }
-    let good = observed.secret.filter(|secret| {
-        is_current(secret, &allowed.target, observed.now, ttl_end(request))
-            && inside::identity(uid, state) == Some(secret.service_account_uid.as_str())
+    let own = observed.secret.filter(|secret| secret.owned);
+    if let Some(secret) = own.filter(|secret| secret.holds.is_some_and(|type_| type_ != wanted(subject))) {
+        // Renewed, it would keep what the other type consists of.
+        let namespace = request.metadata.namespace.clone().unwrap_or_default();
+        return AccessPlan::DeleteSecret { key: ObjectKey::new(namespace, &secret.name), uid: secret.uid.clone() };
+    }
+    let current = own.filter(|secret| is_current(secret, &allowed.target, subject, observed.now, ttl_end(request)));
+    let good = current.filter(|secret| match subject {
+        Subject::Own => inside::identity(uid, state) == Some(secret.service_account_uid.as_str()),
+        Subject::User(_) => true,
     });
-    match good {
-        Some(secret) => status_plan(observed, &Ok(secret), Some(&allowed.target)),
-        None => AccessPlan::Mint {
+    let name = || own.map_or_else(|| secret_name(request, uid), |secret| secret.name.clone());
+    match (good, subject) {
+        (Some(secret), _) => {
+            let again = next_look(secret, ttl_end(request))
+                .map_or(look_inside(observed.now), |at| at.min(look_inside(observed.now)));
+            tell(observed, &Told::Granted(access_info(request, secret, &allowed.target)), Some(again))
+        }
+        (None, Subject::Own) => AccessPlan::Mint {
             cluster: allowed.target.clone(),
             service_account: inside::service_account(uid),
             lifetime_secs: lifetime(observed),
-            secret: match observed.secret.filter(|secret| secret.owned) {
-                Some(secret) => secret.name.clone(),
-                None => secret_name(request, uid),
-            },
+            secret: name(),
         },
+        (None, Subject::User(user)) => {
+            AccessPlan::Describe { cluster: allowed.target.clone(), issuer: user.issuer.clone(), secret: name() }
+        }
+    }
+}
+
+/// The type that those are given.
+fn wanted(subject: Subject<'_>) -> AccessType {
+    match subject {
+        Subject::Own => AccessType::Token,
+        Subject::User(_) => AccessType::Oidc,
     }
 }
 
 /// Whether everything is as it was granted, and if so, when to look again. The status says Granted for
 /// a generation only once the Cluster acknowledged every change; that nobody changed the inside since is
 /// known from a look of this process.
-fn nothing_new(observed: &AccessObserved<'_>, allowed: &Allowed) -> Option<Option<Timestamp>> {
+fn nothing_new(observed: &AccessObserved<'_>, allowed: &Allowed, subject: Subject<'_>) -> Option<Option<Timestamp>> {
     let request = observed.request;
     let status = request.status.as_ref()?;
     let secret = observed.secret?;
-    let granted = is_granted(request) && status.observed_generation == request.metadata.generation;
+    let granted = is_granted(request) && observes_current(request);
     let here = annotation(request, names::LIVE_IN) == Some(allowed.target.uid.as_str());
     let end = ttl_end(request);
     let same_access = status.access.as_ref() == Some(&access_info(request, secret, &allowed.target));
     let looked = observed.looked.filter(|looked| looked.generation == request.metadata.generation)?;
     let look = look_inside(looked.at);
-    (granted && here && same_access && is_current(secret, &allowed.target, observed.now, end) && observed.now < look)
-        .then(|| next_look(secret, end).map(|at| at.min(look)))
+    let current = is_current(secret, &allowed.target, subject, observed.now, end);
+    (granted && here && same_access && current && observed.now < look)
+        .then(|| Some(next_look(secret, end).map_or(look, |at| at.min(look))))
+}
+
+fn observes_current(request: &AccessRequest) -> bool {
+    request.status.as_ref().is_some_and(|status| status.observed_generation == request.metadata.generation)
 }
 
 fn look_inside(last: Timestamp) -> Timestamp {
@@ -132,14 +218,30 @@ fn renew_after(secret: &SecretFacts) -> Timestamp {
     secret.issued_at.saturating_add(part).unwrap_or(secret.expires_at)
 }
 
-fn is_current(secret: &SecretFacts, target: &TargetCluster, now: Timestamp, end: Option<Timestamp>) -> bool {
-    // A token that lasts until the access ends for good is not renewed.
-    let to_the_end = end.is_some_and(|end| end <= secret.expires_at);
-    secret.owned && secret.cluster_uid == target.uid && (to_the_end || now < renew_after(secret))
+fn is_current(
+    secret: &SecretFacts,
+    target: &TargetCluster,
+    subject: Subject<'_>,
+    now: Timestamp,
+    end: Option<Timestamp>,
+) -> bool {
+    if !secret.owned || secret.cluster_uid != target.uid || secret.holds != Some(wanted(subject)) {
+        return false;
+    }
+    match subject {
+        // A token that lasts until the access ends for good is not renewed.
+        Subject::Own => end.is_some_and(|end| end <= secret.expires_at) || now < renew_after(secret),
+        Subject::User(user) => {
+            let (issuer, client) = (&user.issuer.issuer, &user.issuer.client_id);
+            secret.issuer.as_ref().is_some_and(|named| (&named.0, &named.1) == (issuer, client))
+        }
+    }
 }
 
+/// When the Secret has to be looked at again.
 fn next_look(secret: &SecretFacts, end: Option<Timestamp>) -> Option<Timestamp> {
     match end {
+        _ if secret.holds == Some(AccessType::Oidc) => end,
         Some(end) if end <= secret.expires_at => Some(end),
         _ => Some(renew_after(secret)),
     }
@@ -163,13 +265,26 @@ pub fn other_secret_name(uid: &str) -> String {
     format!("access-{uid}")
 }
 
-/// Notes where the access is about to live and, at first, since when; `None` where that is noted.
-fn record(request: &AccessRequest, allowed: &Allowed, now: Timestamp) -> Option<Write> {
+/// Where the access lives, or may live.
+pub(super) fn live_in(request: &AccessRequest) -> Option<TargetCluster> {
+    annotation(request, names::LIVE_IN).map(|uid| TargetCluster {
+        key: annotation(request, names::LIVE_IN_NAME).and_then(ObjectKey::parse).unwrap_or_default(),
+        uid: uid.to_owned(),
+    })
+}
+
+/// Notes where the access is about to live, who is to make it and, at first, since when; `None` where that is noted.
+pub(super) fn record(request: &AccessRequest, allowed: &Allowed, now: Timestamp) -> Option<Write> {
     let target = &allowed.target;
     let name = target.key.to_string();
+    let asked = match &allowed.means {
+        Means::Provider(provider) => Some(provider.as_str()),
+        Means::Token | Means::Oidc(_) | Means::OidcAsItIs => None,
+    };
     let noted = annotation(request, names::LIVE_IN) == Some(target.uid.as_str())
         && annotation(request, names::LIVE_IN_NAME) == Some(name.as_str())
-        && annotation(request, names::GRANTED_AT).is_some();
+        && annotation(request, names::GRANTED_AT).is_some()
+        && provider_asked(request) == asked;
     if noted && has_finalizer(&request.metadata, names::ACCESS_FINALIZER) {
         return None;
     }
@@ -180,23 +295,29 @@ fn record(request: &AccessRequest, allowed: &Allowed, now: Timestamp) -> Option<
     }
     let since = annotation(request, names::GRANTED_AT).map_or_else(|| whole_seconds(now).to_string(), str::to_owned);
     let notes = [(names::LIVE_IN, target.uid.clone()), (names::LIVE_IN_NAME, name), (names::GRANTED_AT, since)];
-    Some(apply_metadata(Kind::AccessRequest, &request.metadata, &notes, Some(names::ACCESS_FINALIZER)))
+    let labels: Vec<_> = asked.map(|provider| (names::ACCESS_BY, provider.to_owned())).into_iter().collect();
+    let finalizer = Some(names::ACCESS_FINALIZER);
+    Some(configured_metadata(Kind::AccessRequest, &request.metadata, &labels, &notes, finalizer))
 }
 
-/// Not granted, or not any more: what there is goes first, then the status says so.
-fn refuse(observed: &AccessObserved<'_>, refused: &Refused) -> AccessPlan {
-    revoke(observed, Some(refused.reason)).unwrap_or_else(|| status_plan(observed, &Err(refused.clone()), None))
+/// Not granted, or not any more: what there is goes first, then the status says so. A provider has to be told before.
+fn refuse(snapshot: &Snapshot, observed: &AccessObserved<'_>, refused: &Refused) -> AccessPlan {
+    revoke(snapshot, observed, Some(refused)).unwrap_or_else(|| tell(observed, &Told::Refused(refused), None))
 }
 
-/// The next step of taking access away: identity, Secret, the note of where it lived. `None` once
-/// nothing is left.
-fn revoke(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Option<AccessPlan> {
+/// The next step of taking access away, by whoever made it. `None` once nothing is left.
+fn revoke(snapshot: &Snapshot, observed: &AccessObserved<'_>, refused: Option<&Refused>) -> Option<AccessPlan> {
+    match provider_asked(observed.request) {
+        Some(provider) => delegated::revoke(snapshot, observed, provider, refused),
+        None => revoke_own(observed, refused.map(|refused| refused.reason)),
+    }
+}
+
+/// The next step of taking away what the platform made: identity, Secret, the note of where it lived.
+fn revoke_own(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Option<AccessPlan> {
     let request = observed.request;
-    let lives_in = annotation(request, names::LIVE_IN).map(|uid| TargetCluster {
-        key: annotation(request, names::LIVE_IN_NAME).and_then(ObjectKey::parse).unwrap_or_default(),
-        uid: uid.to_owned(),
-    });
-    let forgotten = || forget(request, reason);
+    let lives_in = live_in(request);
+    let forgotten = || annotate(Kind::AccessRequest, &request.metadata, &noted(&request.metadata, reason));
     let unreachable = match (&lives_in, observed.inside) {
         (Some(_), _) if is_forced(&request.metadata) => true,
         (Some(cluster), Inside::NotRead) => {
@@ -221,23 +342,27 @@ fn revoke(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Option
     }
     let cluster = lives_in?;
     if unreachable {
-        let not_after = request.status.as_ref().and_then(|status| status.access.as_ref()?.not_after.clone());
+        let access = request.status.as_ref().and_then(|status| status.access.as_ref());
+        let not_after = access.and_then(|access| access.not_after.clone());
         let uid = request.metadata.uid.as_deref().unwrap_or_default();
-        let service_account = inside::service_account(uid);
-        let left = LeftBehind { cluster, service_account, not_after: not_after.map(|time| time.0) };
+        let what = match access.map(|access| access.type_) {
+            Some(AccessType::Oidc) => Left::Bindings(inside::object_name(uid)),
+            Some(AccessType::Token) | None => Left::ServiceAccount(inside::service_account(uid)),
+        };
+        let left = LeftBehind { cluster, what, not_after: not_after.map(|time| time.0) };
         return Some(AccessPlan::LeaveBehind { left, write: forgotten() });
     }
     Some(AccessPlan::Forget(forgotten()))
 }
 
-/// Removes the notes of where the access lived. That it ran out is noted, for this generation.
-fn forget(request: &AccessRequest, reason: Option<AccessReason>) -> Write {
+/// The notes once nothing lives anywhere any more. That the access ran out is noted, for this generation.
+pub(super) fn noted(metadata: &ObjectMeta, reason: Option<AccessReason>) -> BTreeMap<&'static str, Option<String>> {
     let mut notes: BTreeMap<&str, Option<String>> =
         [names::LIVE_IN, names::LIVE_IN_NAME, names::GRANTED_AT].into_iter().map(|name| (name, None)).collect();
     if reason == Some(AccessReason::Expired) {
-        notes.insert(names::EXPIRED, request.metadata.generation.map(|generation| generation.to_string()));
+        notes.insert(names::EXPIRED, metadata.generation.map(|generation| generation.to_string()));
     }
-    annotate(Kind::AccessRequest, &request.metadata, &notes)
+    notes
 }
 
 fn let_go(request: &AccessRequest) -> AccessPlan {
@@ -249,56 +374,27 @@ fn let_go(request: &AccessRequest) -> AccessPlan {
 
 fn access_info(request: &AccessRequest, secret: &SecretFacts, target: &TargetCluster) -> AccessInfo {
     let end = ttl_end(request);
-    let not_after = end.map_or(secret.expires_at, |end| end.min(secret.expires_at));
+    let (type_, not_after, renew_after) = match secret.holds {
+        Some(AccessType::Oidc) => (AccessType::Oidc, end, None),
+        Some(AccessType::Token) | None => {
+            let not_after = end.map_or(secret.expires_at, |end| end.min(secret.expires_at));
+            (AccessType::Token, Some(not_after), Some(renew_after(secret)))
+        }
+    };
+    let stored = |time| Time(whole_seconds(time));
     AccessInfo {
-        type_: request.spec.type_.unwrap_or_default(),
+        type_,
         secret_ref: SecretRef { name: secret.name.clone() },
         cluster_uid: target.uid.clone(),
-        not_after: Some(Time(whole_seconds(not_after))),
-        renew_after: Some(Time(whole_seconds(renew_after(secret)))),
+        not_after: not_after.map(stored),
+        renew_after: renew_after.map(stored),
     }
 }
 
-/// The write of the status, if it says anything new.
-fn status_plan(
-    observed: &AccessObserved<'_>,
-    outcome: &Result<&SecretFacts, Refused>,
-    target: Option<&TargetCluster>,
-) -> AccessPlan {
-    let (request, now) = (observed.request, observed.now);
-    let old = request.status.clone().unwrap_or_default();
-    let (reason, message, access) = match outcome {
-        Ok(secret) => {
-            let info = target.map(|target| access_info(request, secret, target));
-            (AccessReason::Success, "Cluster is ready", info)
-        }
-        Err(refused) => (refused.reason, refused.message.as_str(), None),
-    };
-    let granted = reason.verdict() == Verdict::Granted;
-    let ready = Said::new(ConditionType::Ready, granted, reason.as_str(), message);
-    let new = AccessRequestStatus {
-        observed_generation: request.metadata.generation,
-        last_reconcile_time: old.last_reconcile_time.clone(),
-        status: Some(reason.verdict()),
-        reason: reason.as_str().to_owned(),
-        message: message.to_owned(),
-        conditions: vec![ready.written(&old.conditions, request.metadata.generation, now)],
-        access,
-    };
-    if new == old {
-        let again = match outcome {
-            Ok(secret) => next_look(secret, ttl_end(request)).map(|at| at.min(look_inside(now))),
-            Err(refused) if refused.reason == AccessReason::NamespaceNotFound => {
-                now.saturating_add(SignedDuration::from_secs(NAMESPACE_AGAIN_SECS)).ok()
-            }
-            Err(_) => None,
-        };
-        return AccessPlan::Done { again };
-    }
-    let new = AccessRequestStatus { last_reconcile_time: Some(Time(whole_seconds(now))), ..new };
-    let (old, new) = (to_value(&old), to_value(&new));
-    match write_status(Kind::AccessRequest, &request.metadata, &old, &new, new.clone()) {
+/// Says it in the status, or, where that says so already, when to decide again.
+fn tell(observed: &AccessObserved<'_>, told: &Told<'_>, again: Option<Timestamp>) -> AccessPlan {
+    match status::write(observed.request, told, observed.now) {
         Some(write) => AccessPlan::WriteStatus(write),
-        None => AccessPlan::Done { again: None },
+        None => AccessPlan::Done { again },
     }
 }

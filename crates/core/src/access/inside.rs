@@ -12,6 +12,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule as ApiRule;
 use serde_json::{Value, json};
 
 use super::judge::{Allowed, rule};
+use super::means::OidcUser;
 use super::plan::{Change, InsideState};
 use crate::requests::owns;
 use crate::write::ObjectKey;
@@ -28,6 +29,15 @@ pub(crate) fn service_account(uid: &str) -> ObjectKey {
     ObjectKey::new(names::ACCESS_NAMESPACE, object_name(uid))
 }
 
+/// Who is given the rights.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Subject<'a> {
+    /// A ServiceAccount of the AccessRequest's own.
+    Own,
+    /// A user of an issuer, who is there whatever lies in the Cluster.
+    User(&'a OidcUser),
+}
+
 /// The namespaces that have to be known: those asked for, and that of identities.
 pub(crate) fn namespaces(request: &AccessRequest) -> BTreeSet<String> {
     let asked = request.spec.permissions.iter().filter_map(|permission| permission.namespace.clone());
@@ -42,16 +52,24 @@ pub(crate) fn missing_namespace(request: &AccessRequest, allowed: &Allowed, stat
 }
 
 /// The objects that are to be there, but for namespaces.
-pub(crate) fn desired(request: &AccessRequest, uid: &str) -> Vec<Value> {
+pub(crate) fn desired(request: &AccessRequest, uid: &str, subject: Subject<'_>) -> Vec<Value> {
     let name = object_name(uid);
     let labels = json!({ names::ACCESS_REQUEST: uid });
     let metadata = |namespace: Option<&str>| match namespace {
         Some(namespace) => json!({ "name": name, "namespace": namespace, "labels": labels }),
         None => json!({ "name": name, "labels": labels }),
     };
-    let mut objects = vec![json!({
+    let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(Some(names::ACCESS_NAMESPACE)),
-    })];
+    });
+    let (mut objects, subject) = match subject {
+        Subject::Own => {
+            (vec![account], json!({ "kind": "ServiceAccount", "name": name, "namespace": names::ACCESS_NAMESPACE }))
+        }
+        Subject::User(user) => {
+            (Vec::new(), json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user.name }))
+        }
+    };
     let mut by_place: BTreeMap<Option<&str>, Vec<&ApiRule>> = BTreeMap::new();
     for permission in &request.spec.permissions {
         by_place.entry(permission.namespace.as_deref()).or_default().extend(&permission.rules);
@@ -65,15 +83,15 @@ pub(crate) fn desired(request: &AccessRequest, uid: &str) -> Vec<Value> {
         objects.push(json!({
             "apiVersion": RBAC, "kind": binding, "metadata": metadata(namespace),
             "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name },
-            "subjects": [{ "kind": "ServiceAccount", "name": name, "namespace": names::ACCESS_NAMESPACE }],
+            "subjects": [subject],
         }));
     }
     objects
 }
 
 /// What makes of `state` what is desired, in order; nothing where it is that already.
-pub(crate) fn changes(request: &AccessRequest, uid: &str, state: &InsideState) -> Vec<Change> {
-    let desired = desired(request, uid);
+pub(crate) fn changes(request: &AccessRequest, uid: &str, subject: Subject<'_>, state: &InsideState) -> Vec<Change> {
+    let desired = desired(request, uid, subject);
     let have: BTreeMap<Place<'_>, &Value> = state.objects.iter().map(|object| (place(object), object)).collect();
     let want: BTreeSet<Place<'_>> = desired.iter().map(place).collect();
 
@@ -99,7 +117,11 @@ pub(crate) fn changes(request: &AccessRequest, uid: &str, state: &InsideState) -
         }
     }
     gone.sort_by_key(|object| !is_binding(object));
-    let namespaces = namespaces(request).into_iter().filter(|name| !state.namespaces.contains(name));
+    let needed = |name: &String| match subject {
+        Subject::Own => true,
+        Subject::User(_) => request.spec.permissions.iter().any(|asked| asked.namespace.as_ref() == Some(name)),
+    };
+    let namespaces = namespaces(request).into_iter().filter(|name| !state.namespaces.contains(name)).filter(needed);
     let made = namespaces.map(|name| {
         let labels = match name.as_str() {
             names::ACCESS_NAMESPACE => json!({}),

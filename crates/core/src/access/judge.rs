@@ -3,14 +3,14 @@
 use allotment_api::names;
 use allotment_api::reasons::{AccessReason, ConditionType};
 use allotment_api::requests::{
-    AccessBy, AccessPolicy, AccessRequest, AccessType, CeilingRule, CeilingScope, Cluster, ClusterCeiling, ObjectRef,
-    Permission,
+    AccessPolicy, AccessRequest, CeilingRule, CeilingScope, Cluster, ClusterCeiling, ObjectRef, Permission,
 };
 use allotment_machinery::duration::Duration;
 use allotment_machinery::rbac::{PolicyRule, uncovered};
 use k8s_openapi::api::rbac::v1::PolicyRule as ApiRule;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use super::means::{Means, means};
 use super::plan::TargetCluster;
 use crate::requests::{Snapshot, owns, selects, tenant_of};
 use crate::write::ObjectKey;
@@ -24,6 +24,8 @@ pub(crate) struct Allowed {
     pub(crate) dedicated: bool,
     /// The tenant's prefix: namespaces that begin with it may be made. Empty for none.
     pub(crate) prefix: String,
+    /// Who makes the identity, and what it is.
+    pub(crate) means: Means,
 }
 
 /// A request that may not, or not yet.
@@ -61,13 +63,13 @@ pub(crate) fn judge(snapshot: &Snapshot, request: &AccessRequest, now: Timestamp
     };
     let uid = cluster.metadata.uid.clone().unwrap_or_default();
     check_ceilings(snapshot, request, cluster, &prefix)?;
-    check_type(snapshot, request, cluster)?;
     let lives_there = annotation(request, names::LIVE_IN) == Some(uid.as_str());
+    let means = means(snapshot, request, cluster, &prefix, lives_there)?;
     if !lives_there {
         check_usable(&key, cluster)?;
     }
     let dedicated = cluster.spec.dedicated == Some(true);
-    Ok(Allowed { target: TargetCluster { key, uid }, dedicated, prefix })
+    Ok(Allowed { target: TargetCluster { key, uid }, dedicated, prefix, means })
 }
 
 pub(crate) fn annotation<'a>(request: &'a AccessRequest, key: &str) -> Option<&'a str> {
@@ -205,28 +207,6 @@ fn check_ceilings(
 
 pub(crate) fn ceilings_of(snapshot: &Snapshot, cluster: &Cluster) -> Vec<ClusterCeiling> {
     crate::requests::ceilings(snapshot, &cluster.spec.purposes, &cluster.spec.ceilings)
-}
-
-fn check_type(snapshot: &Snapshot, request: &AccessRequest, cluster: &Cluster) -> Result<(), Refused> {
-    let profile = snapshot.profile_of(cluster).map(|entry| &entry.profile);
-    let types = profile.map_or(&[][..], |profile| &profile.access_types);
-    let wanted = request.spec.type_.unwrap_or_default();
-    let supported = match wanted {
-        AccessType::Token => types.is_empty() || types.contains(&AccessType::Token),
-        // No provider makes identities of an issuer yet, so a profile that says so cannot be believed.
-        AccessType::Oidc => false,
-    };
-    if !supported {
-        let message = format!("the Cluster does not support access of type {}", wanted.as_str());
-        return Err(Refused::new(AccessReason::AccessTypeNotSupported, message));
-    }
-    match profile.and_then(|profile| profile.access_by) {
-        Some(AccessBy::Provider) => {
-            let message = "the provider makes identities itself, which this version does not ask it to do";
-            Err(Refused::new(AccessReason::NoAdminAccess, message))
-        }
-        Some(AccessBy::Platform) | None => Ok(()),
-    }
 }
 
 /// Whether a first access may begin; one that lives already is kept through bad health.

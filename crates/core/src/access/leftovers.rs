@@ -1,16 +1,17 @@
 //! What lies in a Cluster for AccessRequests that do not live there any more: identities that could not
 //! be removed in time, listed in the Cluster's `status.leftovers` or, after that was wiped, known by
-//! their label alone.
+//! their label alone. What a provider made is its own to remove.
 
 use std::collections::BTreeSet;
 
-use allotment_api::names;
-use allotment_api::requests::{AccessRequest, Cluster};
+use allotment_api::names::{self, provider_access_finalizer};
+use allotment_api::requests::{AccessBy, AccessRequest, Cluster, Leftover};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::inside;
 use super::plan::{Change, InsideState};
-use crate::requests::to_value;
+use crate::requests::{Snapshot, has_finalizer, to_value};
 use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
 
 /// The UIDs of AccessRequests that objects inside a Cluster are labelled with.
@@ -54,6 +55,33 @@ pub fn strike_leftovers(cluster: &Cluster, living: &BTreeSet<String>) -> Option<
         key: ObjectKey::of(&cluster.metadata),
         patch: json!({ "metadata": preconditions(&cluster.metadata), "status": change }),
     })
+}
+
+/// Of what a Cluster lists as left over there by its provider: what still stands, by UID of the AccessRequest, and when
+/// the next of it ends by itself. `None` where the platform takes leftovers away. A provider tells that it did by
+/// letting the AccessRequest go, or strikes the entry itself where that is gone.
+pub(crate) fn standing_by_provider(
+    snapshot: &Snapshot,
+    cluster: &Cluster,
+    now: Timestamp,
+) -> Option<(BTreeSet<String>, Option<Timestamp>)> {
+    let profile = &snapshot.profile_of(cluster)?.profile;
+    if profile.access_by != Some(AccessBy::Provider) {
+        return None;
+    }
+    let finalizer = provider_access_finalizer(&cluster.spec.cluster_provider_ref.name);
+    let is_let_go = |leftover: &Leftover| {
+        let access = ObjectKey::parse(&leftover.access_request).and_then(|key| snapshot.access.get(&key));
+        access.is_some_and(|access| {
+            access.metadata.uid.as_deref() == Some(&leftover.uid) && !has_finalizer(&access.metadata, &finalizer)
+        })
+    };
+    let end = |leftover: &Leftover| leftover.not_after.as_ref().map(|end| end.0);
+    let listed = cluster.status.iter().flat_map(|status| &status.leftovers);
+    let standing: Vec<&Leftover> =
+        listed.filter(|leftover| end(leftover).is_none_or(|end| now < end) && !is_let_go(leftover)).collect();
+    let next = standing.iter().filter_map(|leftover| end(leftover)).min();
+    Some((standing.into_iter().map(|leftover| leftover.uid.clone()).collect(), next))
 }
 
 fn owner(object: &Value) -> Option<&str> {

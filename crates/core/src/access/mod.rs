@@ -4,18 +4,26 @@
 //! Per AccessRequest, [`decide_access`] gives one [`AccessPlan`]: the next thing to do, on the
 //! platform's API or in the Cluster. Once it is done, what is observed then gives the next, until
 //! [`AccessPlan::Done`].
+//!
+//! Where the profile says so, the provider makes everything (`accessBy: Provider`): the platform decides and says so
+//! in a label and a condition, and derives the answer from what the provider says and what can be seen of it.
 
 mod decide;
+mod delegated;
 pub mod guard;
 mod inside;
 mod judge;
 mod leftovers;
+mod means;
 mod names;
 mod plan;
+mod status;
 
 pub use decide::{decide_access, other_secret_name};
+pub(crate) use leftovers::standing_by_provider;
 pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
+pub use means::is_accessed_by_provider;
 pub use names::{NamesAllowed, names_allowed};
 pub use plan::{
-    AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, SecretFacts, TargetCluster,
+    AccessObserved, AccessPlan, Change, Inside, InsideState, Left, LeftBehind, Looked, SecretFacts, TargetCluster,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use allotment_api::requests::AccessRequest;
+use allotment_api::requests::{AccessRequest, AccessType, OidcIssuer};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -16,7 +16,8 @@ pub struct AccessObserved<'a> {
     pub request: &'a AccessRequest,
     /// What lies in the Cluster.
     pub inside: Inside<'a>,
-    /// The Secret of the AccessRequest ([`crate::access::SecretFacts`]), if it is there.
+    /// The Secret of the AccessRequest, if it is there: the one that its status names where a provider answers, else
+    /// the one that says so itself.
     pub secret: Option<&'a SecretFacts>,
     /// When this process last found the inside as it should be; `None` if it never looked.
     pub looked: Option<Looked>,
@@ -72,6 +73,10 @@ pub struct SecretFacts {
     pub owned: bool,
     /// UID of the Cluster that it is for: its annotation `cluster.openmcp.cloud/live-in`.
     pub cluster_uid: String,
+    /// What it holds all parts of, and nothing of the other type; `None` if neither is so.
+    pub holds: Option<AccessType>,
+    /// The issuer that it names, and its client ID there.
+    pub issuer: Option<(String, String)>,
     /// UID of the ServiceAccount of its token.
     pub service_account_uid: String,
     /// `iat` of its token.
@@ -124,21 +129,43 @@ impl Change {
 pub struct LeftBehind {
     /// The Cluster.
     pub cluster: TargetCluster,
-    /// The ServiceAccount in it; its roles and bindings have its name.
-    pub service_account: ObjectKey,
+    /// What it is.
+    pub what: Left,
     /// When its last token ends, where known.
     pub not_after: Option<Timestamp>,
 }
 
+/// What is left of an AccessRequest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// A ServiceAccount; roles and bindings have its name.
+    ServiceAccount(ObjectKey),
+    /// Roles and bindings of that name, for a user of an issuer.
+    Bindings(String),
+    /// What the ClusterProvider of that name made.
+    OfProvider(String),
+}
+
 impl fmt::Display for LeftBehind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LeftBehind { cluster, service_account, not_after } = self;
-        write!(f, "ServiceAccount {service_account}, its roles and bindings may remain in Cluster {}", cluster.key)?;
-        match not_after {
-            Some(end) => write!(f, ", its last token until {end}")?,
-            None => f.write_str(", its token until it expires")?,
+        let LeftBehind { cluster, what, not_after } = self;
+        match what {
+            Left::ServiceAccount(account) => write!(f, "ServiceAccount {account}, its roles and bindings")?,
+            Left::Bindings(name) => write!(f, "roles and bindings named {name}")?,
+            Left::OfProvider(provider) => write!(f, "what ClusterProvider {provider:?} made for the AccessRequest")?,
         }
-        f.write_str("; they are removed when the Cluster can be reached")
+        write!(f, " may remain in Cluster {}", cluster.key)?;
+        match (not_after, what) {
+            (Some(end), _) => write!(f, ", its last token until {end}")?,
+            (None, Left::Bindings(_)) => {}
+            (None, Left::ServiceAccount(_) | Left::OfProvider(_)) => f.write_str(", its token until it expires")?,
+        }
+        match what {
+            Left::OfProvider(_) => f.write_str("; it is the provider's to remove when it answers again"),
+            Left::ServiceAccount(_) | Left::Bindings(_) => {
+                f.write_str("; they are removed when the Cluster can be reached")
+            }
+        }
     }
 }
 
@@ -174,6 +201,15 @@ pub enum AccessPlan {
         service_account: ObjectKey,
         /// Seconds asked for.
         lifetime_secs: i64,
+        /// Name of the Secret in the AccessRequest's namespace.
+        secret: String,
+    },
+    /// Name the issuer in the Secret, made or replaced; then decide again.
+    Describe {
+        /// The Cluster.
+        cluster: TargetCluster,
+        /// The issuer that it trusts.
+        issuer: OidcIssuer,
         /// Name of the Secret in the AccessRequest's namespace.
         secret: String,
     },

@@ -17,6 +17,7 @@ use super::plan::{ClusterPlan, ConfirmAbsent};
 use super::request::{add_finalizer, annotate, is_forced, release_write, remove_finalizer, to_value};
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
 use super::spares;
+use crate::access::{standing_by_provider, strike_leftovers};
 use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions, without_nulls, write_status as write_status_of};
 
 /// How many users a message names before it counts the rest.
@@ -39,8 +40,25 @@ pub fn decide_cluster(snapshot: &Snapshot, key: &ObjectKey, now: Timestamp) -> C
         return ClusterPlan::FollowPurposes(write);
     }
     match decide_idle(snapshot, cluster, users.is_empty(), now) {
-        ClusterPlan::Done { again } => write_status(snapshot, cluster, &users, now, again),
+        ClusterPlan::Done { again } => tell(snapshot, cluster, &users, now, again),
         plan => plan,
+    }
+}
+
+/// What the status says: of what is left over first, as far as that is the provider's to remove.
+fn tell(
+    snapshot: &Snapshot,
+    cluster: &Cluster,
+    users: &BTreeSet<String>,
+    now: Timestamp,
+    again: Option<Timestamp>,
+) -> ClusterPlan {
+    let Some((standing, ends)) = standing_by_provider(snapshot, cluster, now) else {
+        return write_status(snapshot, cluster, users, now, again);
+    };
+    match strike_leftovers(cluster, &standing) {
+        Some(write) => ClusterPlan::WriteStatus(write),
+        None => write_status(snapshot, cluster, users, now, again.into_iter().chain(ends).min()),
     }
 }
 
@@ -99,7 +117,7 @@ fn decide_deletion(snapshot: &Snapshot, cluster: &Cluster, users: &BTreeSet<Stri
         });
         return ClusterPlan::RemoveFinalizer { write, told };
     }
-    write_status(snapshot, cluster, users, now, None)
+    tell(snapshot, cluster, users, now, None)
 }
 
 /// `deletionPolicy`, `idleGrace` and `ceilings` follow the Purposes. Of a Cluster written by hand only

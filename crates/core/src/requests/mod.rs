@@ -52,7 +52,7 @@ pub use versions::{Chosen, Offer, Version};
 pub(crate) use cluster::named;
 pub(crate) use conditions::{put, whole_seconds};
 pub(crate) use making::ceilings;
-pub(crate) use request::{add_finalizer, annotate, apply_metadata, has_finalizer, remove_finalizer, to_value};
+pub(crate) use request::{add_finalizer, annotate, configured_metadata, has_finalizer, remove_finalizer, to_value};
 
 use allotment_machinery::seams::Entropy;
 

@@ -350,10 +350,23 @@ pub(crate) fn apply_metadata(
     annotations: &[(&str, String)],
     finalizer: Option<&str>,
 ) -> Write {
+    configured_metadata(kind, metadata, &[], annotations, finalizer)
+}
+
+/// The same with labels.
+pub(crate) fn configured_metadata(
+    kind: Kind,
+    metadata: &ObjectMeta,
+    labels: &[(&str, String)],
+    annotations: &[(&str, String)],
+    finalizer: Option<&str>,
+) -> Write {
     let mut members = Map::new();
-    if !annotations.is_empty() {
-        let annotations = annotations.iter().map(|(name, text)| ((*name).to_owned(), json!(text)));
-        members.insert("annotations".to_owned(), annotations.collect());
+    for (member, entries) in [("labels", labels), ("annotations", annotations)] {
+        if !entries.is_empty() {
+            let entries = entries.iter().map(|(name, text)| ((*name).to_owned(), json!(text)));
+            members.insert(member.to_owned(), entries.collect());
+        }
     }
     if let Some(finalizer) = finalizer {
         members.insert("finalizers".to_owned(), json!([finalizer]));

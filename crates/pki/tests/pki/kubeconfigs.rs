@@ -47,6 +47,7 @@ fn server_name_namespace_and_plugin_are_written_where_given() {
     let exec = KubeconfigUser::Exec {
         command: "allot".to_owned(),
         args: vec!["credential".to_owned(), "with \"quotes\"".to_owned()],
+        interactive: false,
         install_hint: Some("install allot: see the README".to_owned()),
     };
     let yaml = Kubeconfig {

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
 use allotment_api::requests::{
-    AccessPolicy, AccessRequest, ClusterProvider, ClusterRequest, ClusterRequestGrant, ObjectRef, Profile, Purpose,
+    AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ObjectRef, Profile,
+    Purpose,
 };
 
 use super::{ProfileEntry, Snapshot, annotation, set_member, tenant_key};
@@ -14,6 +15,9 @@ use crate::write::ObjectKey;
 
 impl Snapshot {
     pub(super) fn set_provider(&mut self, name: String, provider: Option<ClusterProvider>) {
+        if self.providers.get(&name).map(told_to_access) != provider.as_ref().map(told_to_access) {
+            self.access_on_clusters_of_is_due(&name);
+        }
         match provider {
             Some(provider) => {
                 self.profiles.insert(name.clone(), profiles_of(&provider, &self.equivalences));
@@ -27,6 +31,18 @@ impl Snapshot {
         let affected = self.by_provider.get(&name).cloned().unwrap_or_default();
         self.reindex(affected);
         self.waiting_are_due();
+    }
+
+    /// All access that is or may come to be on Clusters of that provider.
+    fn access_on_clusters_of_is_due(&mut self, provider: &str) {
+        for key in self.by_provider.get(provider).into_iter().flatten() {
+            let Some(cluster) = self.clusters.get(key) else { continue };
+            let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+            let by_request = cluster.spec.tenants.iter().map(tenant_key);
+            let by_request = by_request.filter_map(|request| self.access_to_request.get(&request));
+            let direct = self.access_to_cluster.get(key).into_iter().chain(self.live_access.get(uid));
+            self.due_access.extend(by_request.chain(direct).flatten().cloned());
+        }
     }
 
     pub(super) fn set_purpose(&mut self, name: String, purpose: Option<Purpose>) {
@@ -97,6 +113,12 @@ impl Snapshot {
 
     pub(super) fn set_access(&mut self, key: ObjectKey, access: Option<AccessRequest>) {
         let old = self.access.remove(&key);
+        if let Some(provider) = old.as_ref().and_then(|old| let_go_by(old, access.as_ref())) {
+            // What was listed as left over of it is taken away by now.
+            let listed = |key: &&ObjectKey| self.clusters.get(*key).is_some_and(has_leftovers);
+            let clusters = self.by_provider.get(provider).into_iter().flatten().filter(listed).cloned();
+            self.due_clusters.extend(clusters);
+        }
         for (access, enters) in [(&old, false), (&access, true)] {
             if let Some(access) = access {
                 self.index_access(&key, access, enters);
@@ -167,6 +189,15 @@ impl Snapshot {
     }
 }
 
+/// What of a ClusterProvider decisions about access read: whether it is there to act, and what its profiles support.
+fn told_to_access(provider: &ClusterProvider) -> impl PartialEq + use<> {
+    let status = provider.status.clone().unwrap_or_default();
+    let profiles = status.profiles.into_iter();
+    let types: Vec<_> =
+        profiles.map(|profile| (profile.name, profile.access_types, profile.access_by, profile.oidc)).collect();
+    (status.ready, status.reason, status.message, types)
+}
+
 fn profiles_of(provider: &ClusterProvider, equivalences: &Equivalences) -> BTreeMap<String, ProfileEntry> {
     let status = provider.status.clone().unwrap_or_default();
     // A provider that is going takes nothing new.
@@ -182,6 +213,19 @@ fn profiles_of(provider: &ClusterProvider, equivalences: &Equivalences) -> BTree
         (profile.name, entry)
     };
     status.profiles.into_iter().map(entry).collect()
+}
+
+/// The ClusterProvider that held an AccessRequest and does not any more.
+fn let_go_by<'a>(old: &'a AccessRequest, new: Option<&AccessRequest>) -> Option<&'a str> {
+    let finalizers = |access: &'a AccessRequest| access.metadata.finalizers.iter().flatten();
+    let held = finalizers(old).find_map(|finalizer| finalizer.strip_prefix(names::PROVIDER_ACCESS_FINALIZER))?;
+    let still = names::provider_access_finalizer(held);
+    let holds = new.is_some_and(|new| new.metadata.finalizers.iter().flatten().any(|have| *have == still));
+    (!holds).then_some(held)
+}
+
+fn has_leftovers(cluster: &Cluster) -> bool {
+    cluster.status.as_ref().is_some_and(|status| !status.leftovers.is_empty())
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_api::requests::AccessRequest;
+use allotment_api::requests::{AccessRequest, AccessType};
 use allotment_core::access::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, Looked, SecretFacts, TargetCluster, decide_access,
 };
@@ -152,9 +152,26 @@ impl World {
                         name: secret.clone(),
                         owned: true,
                         cluster_uid: cluster.uid.clone(),
+                        holds: Some(AccessType::Token),
+                        issuer: None,
                         service_account_uid: account.as_str().expect("a UID").to_owned(),
                         issued_at: now,
                         expires_at: Timestamp::from_second(now.as_second() + lifetime_secs).expect("a time"),
+                    };
+                    self.secrets.insert(ObjectKey::new(namespace, secret), facts);
+                }
+                AccessPlan::Describe { cluster, issuer, secret } => {
+                    self.done.push("describe".to_owned());
+                    let facts = SecretFacts {
+                        uid: self.uid(),
+                        name: secret.clone(),
+                        owned: true,
+                        cluster_uid: cluster.uid.clone(),
+                        holds: Some(AccessType::Oidc),
+                        issuer: Some((issuer.issuer, issuer.client_id)),
+                        service_account_uid: String::new(),
+                        issued_at: Timestamp::UNIX_EPOCH,
+                        expires_at: Timestamp::UNIX_EPOCH,
                     };
                     self.secrets.insert(ObjectKey::new(namespace, secret), facts);
                 }
