@@ -1,5 +1,8 @@
 //! The command line: what there is to type, and nothing of what it does.
 
+mod asking;
+mod looking;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +11,9 @@ use allotment_machinery::names;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration;
+
+pub(crate) use asking::{Access, Credential, Explain, ExplainRequest, Request, Shape};
+pub(crate) use looking::{Section, Simulate, SortBy, Top, TopFormat, Tree};
 
 /// Kubernetes clusters on request: in the right place, with no more access than was asked for.
 #[derive(Debug, Parser)]
@@ -51,11 +57,15 @@ pub(crate) enum Command {
     /// Print the current token of an AccessRequest, as kubectl's exec plugins do
     #[command(hide = true)]
     Credential(Credential),
-    /// Say why something is as it is
+    /// Say why something is as it is, or what would be decided
     #[command(subcommand)]
     Explain(Explain),
     /// Show requests, clusters and access as one tree
     Tree(Tree),
+    /// Show what is full, what waits and what is unwell
+    Top(Top),
+    /// Say what would come of more requests, on a copy of what is there
+    Simulate(Simulate),
     /// Look at the store of a data folder, or repair it; nothing may be running on it
     #[command(subcommand)]
     Store(Store),
@@ -150,108 +160,6 @@ pub(crate) struct Demo {
     /// Keep the landscape running afterwards, until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
-}
-
-/// The namespace of a namespaced object.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Named {
-    /// Name of the object
-    #[arg(value_name = "NAME", value_parser = object_name)]
-    pub(crate) name: String,
-    /// Its namespace [default: that of the kubeconfig's context]
-    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
-    pub(crate) namespace: Option<String>,
-}
-
-/// Whether and how long to wait.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct Waiting {
-    /// Wait until it is ready
-    #[arg(long)]
-    pub(crate) wait: bool,
-    /// How long to wait
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
-    pub(crate) timeout: Duration,
-}
-
-/// `allot request`
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Request {
-    /// What to call the request
-    #[command(flatten)]
-    pub(crate) object: Named,
-    /// What the cluster is for, in order of importance; may be repeated
-    #[arg(short, long = "purpose", value_name = "PURPOSE", required = true)]
-    pub(crate) purposes: Vec<String>,
-    /// Kubernetes version, whole or in part: 1.33, 1.33.2
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) version: Option<String>,
-    /// A trait that the cluster must have; `not:TRAIT` must not, `?TRAIT` would be liked; may be repeated
-    #[arg(long = "trait", value_name = "TRAIT")]
-    pub(crate) traits: Vec<String>,
-    /// A cluster of one's own, or a shared one, whatever the purposes say
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) dedicated: Option<bool>,
-    /// Prefix to propose for names of cluster-scoped objects, as `team-`
-    #[arg(long, value_name = "PREFIX")]
-    pub(crate) prefix: Option<String>,
-    /// Whether to wait for the cluster
-    #[command(flatten)]
-    pub(crate) waiting: Waiting,
-    /// How to print the request
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
-    pub(crate) output: Option<Format>,
-}
-
-/// `allot access`
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Access {
-    /// The AccessRequest
-    #[command(flatten)]
-    pub(crate) object: Named,
-    /// Whether to wait for it to be granted
-    #[command(flatten)]
-    pub(crate) waiting: Waiting,
-    /// Print the kubeconfig with the token in it, which ends with the token
-    #[arg(long = "static")]
-    pub(crate) fixed: bool,
-}
-
-/// `allot credential`
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Credential {
-    /// The AccessRequest
-    #[command(flatten)]
-    pub(crate) object: Named,
-}
-
-/// `allot explain`
-#[derive(Debug, Subcommand)]
-pub(crate) enum Explain {
-    /// Say how a ClusterRequest stands and what stood in the way
-    Request(ExplainRequest),
-}
-
-/// `allot explain request`
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ExplainRequest {
-    /// The ClusterRequest
-    #[command(flatten)]
-    pub(crate) object: Named,
-    /// How to print it
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
-    pub(crate) output: ExplainFormat,
-}
-
-/// `allot tree`
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Tree {
-    /// Only this namespace
-    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
-    pub(crate) namespace: Option<String>,
-    /// How to print it
-    #[arg(short, long, value_name = "FORMAT", value_enum)]
-    pub(crate) output: Option<Format>,
 }
 
 /// `allot store`
@@ -394,6 +302,14 @@ fn namespace(text: &str) -> Result<String, String> {
     checked(text, names::dns1123_label(text))
 }
 
+/// A Cluster: `NAMESPACE/NAME`.
+fn place(text: &str) -> Result<String, String> {
+    let (space, name) = text.split_once('/').ok_or_else(|| "write NAMESPACE/NAME".to_owned())?;
+    namespace(space)?;
+    object_name(name)?;
+    Ok(text.to_owned())
+}
+
 fn checked(text: &str, faults: names::Faults) -> Result<String, String> {
     faults.into_iter().next().map_or_else(|| Ok(text.to_owned()), |fault| Err(fault.to_string()))
 }
@@ -419,6 +335,25 @@ mod tests {
         check(&["allot", "access", "a", "-n", "c/d"], Some("RFC 1123 label"));
         check(&["allot", "access", "../a", "-n", "c"], Some("RFC 1123 subdomain"));
         check(&["allot", "tree", "-n", ".."], Some("RFC 1123 label"));
+        check(&["allot", "explain", "request", "a"], None);
+        check(&["allot", "explain", "request"], Some("<NAME>"));
+        check(&["allot", "explain", "request", "a", "--dry-run"], Some("--purpose"));
+        check(&["allot", "explain", "request", "a", "-p", "mcp"], Some("--dry-run"));
+        check(&["allot", "explain", "request", "a", "-f", "x"], Some("--dry-run"));
+        check(&["allot", "explain", "request", "--dry-run", "-f", "x", "-p", "mcp"], Some("cannot be used with"));
+        check(
+            &["allot", "explain", "request", "--dry-run", "-f", "x", "--version", "1.30"],
+            Some("cannot be used with"),
+        );
+        check(&["allot", "simulate", "-f", "x", "--prefix", "a-"], Some("cannot be used with"));
+        check(&["allot", "simulate", "--prefix", "a-"], Some("--purpose"));
+        check(&["allot", "explain", "request", "--dry-run", "-p", "mcp", "--version", "1.30"], None);
+        check(&["allot", "simulate", "--count", "5"], Some("--purpose"));
+        check(&["allot", "simulate", "-p", "mcp", "--count", "100001"], Some("100000"));
+        check(&["allot", "simulate", "--drain", "x"], Some("NAMESPACE/NAME"));
+        check(&["allot", "simulate", "--drain", "n/x", "-p", "mcp"], None);
+        check(&["allot", "top", "--watch=1ms"], Some("at least 1s"));
+        check(&["allot", "top", "requests", "--watch", "--sort", "age"], None);
         let beside = ["allot", "controllers", "--data-dir", "d"];
         let with = |more: &[&'static str]| [beside.as_slice(), more].concat();
         check(&with(&["--webhook-service", "allot-system/webhooks:9443"]), None);

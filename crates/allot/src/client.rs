@@ -25,13 +25,22 @@ impl Platform {
     /// Reads the kubeconfig, makes a client, and asks for the server's version: an API that cannot be
     /// reached is told once, here, with its address.
     pub(crate) async fn connect(target: &Target) -> anyhow::Result<Self> {
+        Platform::listening(target, |text| output::note(&format!("warning: {text}"))).await
+    }
+
+    /// The same, with what becomes of the server's warnings.
+    pub(crate) async fn listening(
+        target: &Target,
+        hear: impl Fn(&str) + Clone + Send + Sync + 'static,
+    ) -> anyhow::Result<Self> {
         let path = locate(target)?;
         let mut config = read(&path, target.context.clone()).await?;
         config.proxy_url = None;
         let namespace = config.default_namespace.clone();
         let server = config.cluster_url.to_string();
         let builder = kube::client::ClientBuilder::try_from(config).context("cannot make a client")?;
-        let client = builder.with_layer(&MapResponseLayer::new(show_warnings)).build();
+        let hearing = MapResponseLayer::new(move |response| hear_warnings(response, &hear));
+        let client = builder.with_layer(&hearing).build();
         match client.apiserver_version().await {
             // It answers; what it thinks of the credentials is told by what is asked next.
             Ok(_) | Err(kube::Error::Api(_)) => Ok(Platform { client, namespace, kubeconfig: path }),
@@ -85,11 +94,11 @@ async fn read(path: &Path, context: Option<String>) -> anyhow::Result<kube::Conf
     config.with_context(|| format!("the kubeconfig {} cannot be used", path.display()))
 }
 
-/// Shows what the server warns of, as kubectl does.
-fn show_warnings<B>(response: http::Response<B>) -> http::Response<B> {
+/// Hands on what the server warns of.
+fn hear_warnings<B>(response: http::Response<B>, hear: &impl Fn(&str)) -> http::Response<B> {
     for header in response.headers().get_all(http::header::WARNING) {
-        if let Some(text) = header.to_str().ok().and_then(warning) {
-            output::note(&format!("warning: {text}"));
+        if let Some(text) = std::str::from_utf8(header.as_bytes()).ok().and_then(warning) {
+            hear(&text);
         }
     }
     response

@@ -61,6 +61,11 @@ pub(crate) fn ordered(value: &impl Serialize) -> anyhow::Result<Value> {
     Ok(Value::Object(sorted))
 }
 
+/// A number of things: `1 Cluster`, `2 Clusters`.
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A table with columns as wide as their content, as kubectl prints them.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = heading.iter().map(|text| text.chars().count()).collect();

@@ -1,10 +1,12 @@
-//! `allot explain request`: how a ClusterRequest stands, and what stood in the way.
+//! `allot explain request`: how a ClusterRequest stands, and what stood in the way. What would become of one is asked
+//! by `dry_run`.
 
 use allotment_api::requests::{ClusterRequest, ClusterRequestGrant, Finding};
 use anyhow::anyhow;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
+use super::dry_run;
 use crate::cli::{ExplainFormat, ExplainRequest, Target};
 use crate::client::{self, Platform};
 use crate::exit::Outcome;
@@ -12,16 +14,23 @@ use crate::output;
 
 /// Explains one request.
 pub(crate) async fn run(target: &Target, arguments: ExplainRequest) -> Outcome {
+    if arguments.dry_run {
+        return dry_run::run(target, arguments).await;
+    }
     let platform = Platform::connect(target).await?;
-    let namespace = arguments.object.namespace.clone().unwrap_or_else(|| platform.namespace.clone());
-    let name = arguments.object.name.as_str();
-    let requests = Api::<ClusterRequest>::namespaced(platform.client.clone(), &namespace);
-    let grants = Api::<ClusterRequestGrant>::namespaced(platform.client.clone(), &namespace);
+    let namespace = arguments.namespace.clone().unwrap_or_else(|| platform.namespace.clone());
+    standing(&platform, &namespace, &arguments.name.unwrap_or_default(), arguments.output).await
+}
+
+/// Says how a request stands that is there.
+pub(super) async fn standing(platform: &Platform, namespace: &str, name: &str, format: ExplainFormat) -> Outcome {
+    let requests = Api::<ClusterRequest>::namespaced(platform.client.clone(), namespace);
+    let grants = Api::<ClusterRequestGrant>::namespaced(platform.client.clone(), namespace);
     let (request, grant) = futures::future::join(requests.get(name), grants.get_opt(name)).await;
     let request = request.map_err(|error| anyhow!("ClusterRequest {namespace}/{name}: {}", client::explain(&error)))?;
     let grant =
         grant.map_err(|error| anyhow!("ClusterRequestGrant {namespace}/{name}: {}", client::explain(&error)))?;
-    match arguments.output {
+    match format {
         ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&request, grant.as_ref()))?),
         ExplainFormat::Yaml => output::data(&output::yaml(&as_value(&request, grant.as_ref()))?),
         ExplainFormat::Text => output::data(&as_text(&request, grant.as_ref())),
@@ -68,15 +77,23 @@ fn as_text(request: &ClusterRequest, grant: Option<&ClusterRequestGrant>) -> Str
         let text = format!("{}={} ({}) {}", condition.type_, condition.status, condition.reason, condition.message);
         lines.push(format!("  condition  {}", text.trim_end()));
     }
-    if !status.findings.is_empty() {
+    let omitted = status.findings_omitted.and_then(|omitted| usize::try_from(omitted).ok()).unwrap_or(0);
+    lines.extend(findings(&status.findings, omitted));
+    lines.join("\n")
+}
+
+/// What each candidate lacks, as lines below the rest.
+pub(super) fn findings(findings: &[Finding], omitted: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !findings.is_empty() {
         lines.push(String::new());
-        let rows: Vec<Vec<String>> = status.findings.iter().map(row).collect();
+        let rows: Vec<Vec<String>> = findings.iter().map(row).collect();
         lines.push(output::table(&["CANDIDATE", "REASON", "DETAIL"], &rows));
     }
-    if let Some(omitted) = status.findings_omitted.filter(|omitted| *omitted > 0) {
+    if omitted > 0 {
         lines.push(format!("and {omitted} more"));
     }
-    lines.join("\n")
+    lines
 }
 
 fn row(finding: &Finding) -> Vec<String> {

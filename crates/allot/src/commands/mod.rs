@@ -5,10 +5,15 @@ mod controllers;
 mod crds;
 mod credential;
 mod demo;
+mod dry_run;
 mod explain;
 mod help;
+mod reading;
 mod request;
+mod shape;
+mod simulate;
 mod store;
+mod top;
 mod traits;
 mod tree;
 mod up;
@@ -30,6 +35,8 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Credential(arguments) => credential::run(target, arguments).await,
         Command::Explain(Explain::Request(arguments)) => explain::run(target, arguments).await,
         Command::Tree(arguments) => tree::run(target, arguments).await,
+        Command::Top(arguments) => top::run(target, arguments).await,
+        Command::Simulate(arguments) => simulate::run(target, arguments).await,
         Command::Store(Store::Check(arguments)) => store::check(arguments).await,
         Command::Store(Store::Repair(arguments)) => store::repair(arguments).await,
         Command::Crds(arguments) => crds::run(arguments),

@@ -1,13 +1,13 @@
 //! `allot request`: makes a ClusterRequest and, if told so, waits for the cluster.
 
 use allotment_api::reasons::{ConditionType, Verdict};
-use allotment_api::requests::{ClusterRequest, ClusterRequestSpec, KubernetesVersion};
-use allotment_api::traits::TraitEntry;
+use allotment_api::requests::ClusterRequest;
 use allotment_controllers::frame::is_conflict;
 use anyhow::anyhow;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 
+use super::shape;
 use super::waiting::{self, Look};
 use crate::cli::{Request, Target};
 use crate::client::{self, Platform};
@@ -20,11 +20,13 @@ pub(crate) async fn run(target: &Target, arguments: Request) -> Outcome {
     let namespace = arguments.object.namespace.clone().unwrap_or_else(|| platform.namespace.clone());
     let name = arguments.object.name.as_str();
     let api = Api::<ClusterRequest>::namespaced(platform.client.clone(), &namespace);
-    let wanted = ClusterRequest::new(name, spec(&arguments));
+    let wanted = ClusterRequest::new(name, shape::spec(&arguments.shape));
     let params = PostParams { field_manager: Some("allot".to_owned()), ..PostParams::default() };
     let made = match api.create(&params, &wanted).await {
         Err(error) if is_conflict(&error) => {
-            let there = api.get(name).await?;
+            let read = api.get(name).await;
+            let there =
+                read.map_err(|error| anyhow!("ClusterRequest {namespace}/{name}: {}", client::explain(&error)))?;
             if there.spec != wanted.spec {
                 return Err(anyhow!(
                     "ClusterRequest {namespace}/{name} is there already and asks for something else; choose another \
@@ -82,49 +84,5 @@ fn line(request: &ClusterRequest, namespace: &str) -> String {
         }
         (Some(verdict), None) => format!("clusterrequest/{name} {verdict}: {}", status.reason),
         (None, _) => format!("clusterrequest/{name} created"),
-    }
-}
-
-fn spec(arguments: &Request) -> ClusterRequestSpec {
-    ClusterRequestSpec {
-        kubernetes: arguments.version.clone().map(|version| KubernetesVersion { version: Some(version) }),
-        dedicated: arguments.dedicated,
-        purposes: arguments.purposes.clone(),
-        traits: arguments.traits.iter().map(|text| wish(text)).collect(),
-        prefix: arguments.prefix.clone(),
-        priority: None,
-    }
-}
-
-/// `TRAIT`, `not:TRAIT`, `?TRAIT`, `?not:TRAIT`.
-fn wish(text: &str) -> TraitEntry {
-    let (optional, text) = text.strip_prefix('?').map_or((false, text), |rest| (true, rest));
-    let (negated, name) = text.strip_prefix("not:").map_or((false, text), |rest| (true, rest));
-    TraitEntry {
-        trait_: Some(name.to_owned()),
-        optional: optional.then_some(true),
-        negated: negated.then_some(true),
-        ..TraitEntry::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wishes_are_read_with_their_marks() {
-        let check = |text: &str, name: &str, optional: Option<bool>, negated: Option<bool>| {
-            let read = wish(text);
-            assert_eq!(
-                (read.trait_.as_deref(), read.optional, read.negated),
-                (Some(name), optional, negated),
-                "{text}"
-            );
-        };
-        check("a/b", "a/b", None, None);
-        check("?a/b", "a/b", Some(true), None);
-        check("not:a/b", "a/b", None, Some(true));
-        check("?not:a/b", "a/b", Some(true), Some(true));
     }
 }

@@ -1,0 +1,115 @@
+//! What a request asks for, from flags or from a file.
+
+use std::io::Read;
+use std::path::Path;
+
+use allotment_api::names;
+use allotment_api::requests::{ClusterRequestSpec, KubernetesVersion};
+use allotment_api::traits::TraitEntry;
+use allotment_machinery::yaml;
+use anyhow::{Context as _, anyhow, bail};
+use serde_json::{Value, json};
+
+use crate::cli::Shape;
+
+/// More than this is no manifest that somebody wrote.
+const MOST_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What the flags ask for.
+pub(super) fn spec(shape: &Shape) -> ClusterRequestSpec {
+    ClusterRequestSpec {
+        kubernetes: shape.version.clone().map(|version| KubernetesVersion { version: Some(version) }),
+        dedicated: shape.dedicated,
+        purposes: shape.purposes.clone(),
+        traits: shape.traits.iter().map(|text| wish(text)).collect(),
+        prefix: shape.prefix.clone(),
+        priority: shape.priority,
+    }
+}
+
+/// A ClusterRequest that asks for what the file says, or else the flags.
+pub(super) fn manifest(file: Option<&Path>, shape: &Shape) -> anyhow::Result<Value> {
+    let Some(path) = file else {
+        let spec = serde_json::to_value(spec(shape))?;
+        return Ok(json!({"apiVersion": names::API_VERSION, "kind": "ClusterRequest", "metadata": {}, "spec": spec}));
+    };
+    let mut documents = documents(path, "ClusterRequest")?;
+    match (documents.pop(), documents.len()) {
+        (Some(only), 0) => Ok(only),
+        (None, _) => bail!("{} holds no ClusterRequest", shown(path)),
+        (Some(_), more) => bail!("{} holds {} ClusterRequests; one is asked about at a time", shown(path), more + 1),
+    }
+}
+
+/// The documents of a file, all of one kind; `-` is stdin.
+pub(super) fn documents(path: &Path, kind: &str) -> anyhow::Result<Vec<Value>> {
+    let text = read(path).with_context(|| format!("cannot read {}", shown(path)))?;
+    let read =
+        yaml::parse_stream(&text).map_err(|error| anyhow!("{} is neither YAML nor JSON: {error}", shown(path)))?;
+    let mut objects = Vec::new();
+    for document in read {
+        let mut value: Value = serde_json::from_slice(&document.value.to_vec())?;
+        let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+        let (found, version) = (text(&value, "kind"), text(&value, "apiVersion"));
+        if found != kind || !version.starts_with(names::GROUP) {
+            let found =
+                if found.is_empty() { "something without a kind".to_owned() } else { format!("a {found} ({version})") };
+            bail!("{} holds {found}, and a {kind} of {} is wanted", shown(path), names::API_VERSION);
+        }
+        if !value["metadata"].is_object() {
+            value["metadata"] = json!({});
+        }
+        objects.push(value);
+    }
+    Ok(objects)
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let source: Box<dyn Read> = match path.to_str() {
+        Some("-") => Box::new(std::io::stdin().lock()),
+        _ => Box::new(std::fs::File::open(path)?),
+    };
+    let mut text = String::new();
+    source.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn shown(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "stdin".to_owned(),
+        _ => path.display().to_string(),
+    }
+}
+
+/// `TRAIT`, `not:TRAIT`, `?TRAIT`, `?not:TRAIT`.
+fn wish(text: &str) -> TraitEntry {
+    let (optional, text) = text.strip_prefix('?').map_or((false, text), |rest| (true, rest));
+    let (negated, name) = text.strip_prefix("not:").map_or((false, text), |rest| (true, rest));
+    TraitEntry {
+        trait_: Some(name.to_owned()),
+        optional: optional.then_some(true),
+        negated: negated.then_some(true),
+        ..TraitEntry::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read_with_their_marks() {
+        let check = |text: &str, name: &str, optional: Option<bool>, negated: Option<bool>| {
+            let read = wish(text);
+            assert_eq!(
+                (read.trait_.as_deref(), read.optional, read.negated),
+                (Some(name), optional, negated),
+                "{text}"
+            );
+        };
+        check("a/b", "a/b", None, None);
+        check("?a/b", "a/b", Some(true), None);
+        check("not:a/b", "a/b", None, Some(true));
+        check("?not:a/b", "a/b", Some(true), Some(true));
+    }
+}
