@@ -54,6 +54,8 @@ pub const SPARE_NAME: &str = "cluster.openmcp.cloud/spare-name";
 
 /// Label, inside a Cluster, of everything that belongs to one AccessRequest: its UID.
 pub const ACCESS_REQUEST: &str = "cluster.openmcp.cloud/access-request";
+/// Label, inside a Cluster that was there before, of what belongs to the Cluster as a whole: its UID.
+pub const CLUSTER_UID: &str = "cluster.openmcp.cloud/cluster-uid";
 /// Annotation of a ClusterRequest whose Cluster is gone for good: that Cluster's UID. Written when the Cluster
 /// goes by force, so that nothing replaces it unasked even if the Grant goes as well.
 pub const LOST_CLUSTER: &str = "cluster.openmcp.cloud/lost-cluster";

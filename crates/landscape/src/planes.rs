@@ -11,6 +11,7 @@ use allotment_apiserver::server::{ApiServer, InProcessAdmission, ServerConfig, b
 use allotment_controllers::Controllers;
 use allotment_controllers::frame::Seams;
 use allotment_controllers::providers::Directory;
+use allotment_controllers::providers::existing::Existing;
 use allotment_controllers::providers::local::Local;
 use allotment_controllers::runtimes::logical::LogicalRuntime;
 use allotment_pki::KeySource;
@@ -83,7 +84,7 @@ impl Planes {
         Planes { server, seams, keys, url, home, root_ca_pem, template, prefixes, homes }
     }
 
-    /// The providers whose clusters are served here; their records lie behind `platform`.
+    /// The providers of this process; their records lie behind `platform`.
     pub fn providers(&self, platform: Client) -> Directory {
         let tenants = LogicalTenants::new(
             self.server.clone(),
@@ -93,8 +94,9 @@ impl Planes {
             Arc::clone(&self.root_ca_pem),
             Arc::clone(&self.homes),
         );
+        let existing = Existing::new(platform.clone(), self.seams.clone());
         let runtime = LogicalRuntime::new(platform, Arc::new(tenants), self.keys.clone(), self.seams.clone());
-        Directory::new(vec![Arc::new(Local::new(Arc::new(runtime)))])
+        Directory::new(vec![Arc::new(existing), Arc::new(Local::new(Arc::new(runtime)))])
     }
 
     /// From now on whose prefix a name must begin with is decided on what these controllers know.

@@ -3,6 +3,8 @@
 mod config;
 mod configs;
 mod directory;
+pub mod existing;
+mod gate;
 mod kubeconfig;
 pub mod local;
 mod status;
@@ -88,8 +90,6 @@ pub struct AdminAccess {
     pub endpoint: Endpoint,
     /// The shortest lifetime of a token that it takes, in seconds.
     pub shortest_token_secs: i64,
-    /// The process that serves it keeps tenants to their prefixes; any other server has to be told.
-    pub keeps_prefixes: bool,
 }
 
 impl Debug for AdminAccess {
@@ -170,12 +170,20 @@ pub struct OfferedProfile {
 }
 
 /// What ProviderConfigs stand for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offers {
     /// The profiles.
     pub profiles: Vec<OfferedProfile>,
     /// For people: what is wrong with ProviderConfigs, one sentence for each that cannot be used.
     pub unusable: Vec<String>,
+    /// Whether all that it takes to say so is known; until then nothing is said.
+    pub settled: bool,
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        Offers { profiles: Vec::new(), unusable: Vec::new(), settled: true }
+    }
 }
 
 /// What came of a look at what a ProviderConfig stands for.

@@ -50,6 +50,9 @@ impl Providers {
         let package = match self.directory.by_package(&provider.spec.package) {
             Some(built_in) => {
                 let offers = built_in.offers(&self.configs(built_in.package(), &key.name));
+                if !offers.settled {
+                    return None;
+                }
                 let profiles = offers.profiles.into_iter().map(publish).collect();
                 Package::BuiltIn { readiness: readiness.clone(), profiles, unusable: offers.unusable }
             }

@@ -5,12 +5,14 @@
 //! [`decide_provider`] gives the next write for a ClusterProvider. [`decide_plane`] gives the next step for
 //! a Cluster: a write, or something to ask of the provider, whose answer then goes in with what is observed.
 
+mod existing;
 mod heartbeat;
 mod identity;
 mod package;
 mod plane;
 mod provider;
 
+pub use existing::{Claim, ExistingObserved, ExistingPlan, Seen, Sight, decide_existing, served_version};
 pub use heartbeat::{BEAT_SECS, Heartbeat};
 pub use identity::{OutsideIdentity, named_secrets};
 pub use package::{PackageRef, Refusal, outside_group};

@@ -44,7 +44,7 @@ impl Provider for Local {
             traits: TRAITS.map(str::to_owned).to_vec(),
             max_clusters: None,
         };
-        Offers { profiles: configs.iter().map(offer).collect(), unusable: Vec::new() }
+        Offers { profiles: configs.iter().map(offer).collect(), ..Offers::default() }
     }
 
     async fn ensure(&self, order: &Order) -> Result<Health, ProviderError> {

@@ -120,7 +120,7 @@ impl LogicalRuntime {
         }
         let client = self.tenants.admin(&tenant.id);
         let endpoint = self.tenants.endpoint(&tenant.id);
-        Ok(AdminAccess { client, endpoint, shortest_token_secs: 1, keeps_prefixes: true })
+        Ok(AdminAccess { client, endpoint, shortest_token_secs: 1 })
     }
 
     /// What is said of a plane that another store keeps. Serving it from here would show its owners a new and

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use allotment_api::names::CLUSTER_UID;
 use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -18,7 +19,6 @@ pub const PLANES_NAMESPACE: &str = "allot-planes";
 /// The type of Secrets that Cluster API's tools know.
 const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
-const CLUSTER_UID: &str = "cluster.openmcp.cloud/cluster-uid";
 const CLUSTER: &str = "cluster.openmcp.cloud/cluster";
 
 const TENANT: &str = "tenant";
