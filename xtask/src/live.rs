@@ -16,8 +16,17 @@ use crate::server::build;
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
-const CASES: [&str; 8] =
-    ["access::", "admission::", "beside::", "credentials::", "deletion::", "policy::", "prefixes::", "requests::"];
+const CASES: [&str; 9] = [
+    "access::",
+    "admission::",
+    "beside::",
+    "credentials::",
+    "deletion::",
+    "existing::",
+    "policy::",
+    "prefixes::",
+    "requests::",
+];
 /// Kubernetes' servers at once; each takes most of a core while it starts.
 const AT_ONCE: &str = "--test-threads=2";
 

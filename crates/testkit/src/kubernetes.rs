@@ -42,8 +42,10 @@ const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,ser
 pub struct Kubernetes {
     // In the order in which they end: who asks before who answers.
     controller_manager: Option<Process>,
-    apiserver: Process,
+    apiserver: Option<Process>,
     etcd: Process,
+    /// The program and the flags that it is started with again.
+    again: (PathBuf, Vec<String>),
     target: Target,
     dir: PathBuf,
 }
@@ -79,11 +81,13 @@ impl Kubernetes {
 
         let files = Files::write(dir, port)?;
         let flags = apiserver_flags(dir, etcd_port, port);
-        let apiserver = Process::start(&options.programs.join("kube-apiserver"), &flags, dir)?;
+        let program = options.programs.join("kube-apiserver");
+        let apiserver = Some(Process::start(&program, &flags, dir)?);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let target = Target { name: "kube-apiserver", address, tls: Some(files.tls), token: files.token };
         let Starting { etcd, .. } = starting;
-        let mut kubernetes = Kubernetes { controller_manager: None, apiserver, etcd, target, dir: dir.clone() };
+        let again = (program, flags);
+        let mut kubernetes = Kubernetes { controller_manager: None, apiserver, etcd, again, target, dir: dir.clone() };
         kubernetes.until_answers("/readyz", 200).await?;
         if options.controllers {
             let program = options.programs.join("kube-controller-manager");
@@ -114,8 +118,23 @@ impl Kubernetes {
     /// One has.
     pub fn check(&mut self) -> Result<()> {
         self.etcd.check()?;
-        self.apiserver.check()?;
+        self.apiserver.as_mut().map_or(Ok(()), Process::check)?;
         self.controller_manager.as_mut().map_or(Ok(()), Process::check)
+    }
+
+    /// Kills the API server. What it stored stays.
+    pub fn kill_apiserver(&mut self) {
+        self.apiserver = None;
+    }
+
+    /// Starts the API server again, on the same address, and waits until it is ready.
+    ///
+    /// # Errors
+    /// It does not become ready in time.
+    pub async fn restart_apiserver(&mut self) -> Result<()> {
+        let (program, flags) = &self.again;
+        self.apiserver = Some(Process::start(program, flags, &self.dir)?);
+        self.until_answers("/readyz", 200).await
     }
 
     async fn until_answers(&mut self, path: &str, wanted: u16) -> Result<()> {
@@ -127,7 +146,8 @@ impl Kubernetes {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                bail!("{path} answered {said:?} after {START_LIMIT:?}:\n{}", self.apiserver.tail());
+                let log = self.apiserver.as_ref().map(Process::tail).unwrap_or_default();
+                bail!("{path} answered {said:?} after {START_LIMIT:?}:\n{log}");
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }

@@ -8,6 +8,7 @@ mod admission;
 mod beside;
 mod credentials;
 mod deletion;
+mod existing;
 mod folder;
 mod harness;
 mod kube_rs;

@@ -19,7 +19,7 @@ const COMPUTE: &str = "kubernetes.io/apis/compute";
 /// Trait of clusters without nodes.
 const WORKERLESS: &str = "cluster.openmcp.cloud/workerless";
 /// How often a cluster is looked at that does well.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The first wait after a cluster did not answer; it doubles up to the longest.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);

@@ -15,6 +15,7 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 
 use crate::access::inside;
+use crate::clusters;
 use crate::frame::{is_conflict, is_gone};
 use crate::providers::Order;
 
@@ -61,6 +62,7 @@ pub(super) async fn write_claim(cluster: &Client, order: &Order) -> Result<(), k
 pub(super) async fn take_out(cluster: &Client, order: &Order) -> Result<(), kube::Error> {
     let objects = inside::read_all(cluster).await?;
     inside::change(cluster, &removal_of_leftovers(objects, &BTreeSet::new())).await?;
+    clusters::take_out(cluster).await?;
     let maps = Api::<ConfigMap>::namespaced(cluster.clone(), ACCESS_NAMESPACE);
     let ours = |labels: &BTreeMap<String, String>| labels.get(CLUSTER_UID) == Some(&order.uid);
     if let Some(map) = maps.get_opt(CLAIM).await?.filter(|map| ours(map.labels())) {
