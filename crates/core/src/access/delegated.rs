@@ -31,6 +31,8 @@ use crate::write::{Kind, ObjectKey, Write, preconditions};
 const PATIENCE_SECS: i64 = 60;
 /// How long one may that is not, which still may come back.
 const SHORT_PATIENCE_SECS: i64 = 10;
+/// What is said of an AccessRequest while its provider takes away what it made.
+const BEING_DELETED: &str = "the AccessRequest is being deleted; the provider takes away what it made for it";
 /// Longest message of a provider that is passed on.
 const MOST_MESSAGE_CHARS: usize = 1024;
 /// Why a provider may say that it gave nothing, in the words that the platform has for it. Others are `NotProvided`.
@@ -144,8 +146,9 @@ pub(crate) fn revoke(
     refused: Option<&Refused>,
 ) -> Option<AccessPlan> {
     let (request, now) = (observed.request, observed.now);
-    if let Some(write) = refused.and_then(|refused| status::write(request, &Told::Refused(refused), now)) {
-        return Some(AccessPlan::WriteStatus(write));
+    let said = |refused| status::write(request, &Told::Refused(refused), now).map(AccessPlan::WriteStatus);
+    if let Some(plan) = refused.and_then(said) {
+        return Some(plan);
     }
     let deleting = request.metadata.deletion_timestamp.is_some();
     let held = has_finalizer(&request.metadata, &names::provider_access_finalizer(provider));
@@ -157,8 +160,11 @@ pub(crate) fn revoke(
     let says_provided = status::condition(request, ConditionType::Provided).is_some_and(|said| said.status == "True");
     // It holds its finalizer from before it makes anything until nothing is left.
     let done = gone || (!held && (deleting || !says_provided));
-    let overdue = lives_in.is_some() && !done;
-    if overdue && !is_forced(&request.metadata) {
+    if lives_in.is_some() && !done && !is_forced(&request.metadata) {
+        let going = Refused::new(AccessReason::NotProvided, BEING_DELETED);
+        if let Some(plan) = Some(&going).filter(|_| deleting).and_then(said) {
+            return Some(plan);
+        }
         let until = time_until(snapshot, observed, provider);
         if now < until {
             return Some(AccessPlan::Done { again: Some(until) });

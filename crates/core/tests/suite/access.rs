@@ -1,5 +1,7 @@
 //! Who gets which access, what lies in the Cluster for it, and when it ends.
 
+mod delegated;
+mod oidc;
 mod world;
 
 use allotment_core::write::ObjectKey;

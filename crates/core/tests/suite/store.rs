@@ -123,8 +123,10 @@ impl Store {
                 assert_eq!(key_of(object), *key);
                 let (place, old) = self.checked(place(kind, key), &object["metadata"])?;
                 let mut new = old.clone();
-                if let Some(annotations) = object["metadata"].get("annotations") {
-                    merge_apply(&mut new["metadata"]["annotations"], annotations);
+                for member in ["annotations", "labels"] {
+                    if let Some(applied) = object["metadata"].get(member) {
+                        merge_apply(&mut new["metadata"][member], applied);
+                    }
                 }
                 let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
                 let mut all = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();

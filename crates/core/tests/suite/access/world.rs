@@ -110,7 +110,7 @@ impl World {
             let object = self.store.get("AccessRequest", namespace, name)?.clone();
             let access: AccessRequest = serde_json::from_value(object).expect("an AccessRequest");
             let uid = access.metadata.uid.clone().expect("a UID");
-            let secret = self.secrets.iter().find(|(at, _)| at.namespace == namespace).map(|(_, facts)| facts.clone());
+            let secret = self.secret_of(&access);
             let observed = AccessObserved {
                 request: &access,
                 inside: match &inside {
@@ -195,6 +195,17 @@ impl World {
             }
         }
         panic!("{key} never settles: {:?}", self.done);
+    }
+
+    /// The Secret as the controller looks for it: the one that a provider names, if it is the request's own, else one
+    /// that is.
+    fn secret_of(&self, access: &AccessRequest) -> Option<SecretFacts> {
+        let namespace = access.metadata.namespace.clone().unwrap_or_default();
+        let named = access.status.as_ref().and_then(|status| status.access.as_ref());
+        let named = named.map(|access| ObjectKey::new(namespace.clone(), access.secret_ref.name.clone()));
+        let named = named.and_then(|named| self.secrets.get(&named)).filter(|secret| secret.owned);
+        let own = || self.secrets.iter().find(|(at, secret)| at.namespace == namespace && secret.owned);
+        named.or_else(|| own().map(|(_, secret)| secret)).cloned()
     }
 
     pub(crate) fn status(&self, namespace: &str, name: &str) -> Value {
