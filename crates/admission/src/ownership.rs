@@ -86,6 +86,7 @@ pub(crate) fn check_provider(request: &Request<'_>, provider: &str) -> Result<()
                 status.remove("access");
                 if let Some(Value::Array(conditions)) = status.get_mut("conditions") {
                     conditions.retain(|condition| condition["type"] != ConditionType::Provided.as_str());
+                    conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
                 }
                 status.retain(|_, value| absent(value).is_some());
                 status
