@@ -8,10 +8,12 @@
 #![warn(missing_docs)]
 
 mod ownership;
+mod providers;
 mod review;
 mod selectors;
 mod stamp;
 mod traits;
 mod validate;
 
+pub use providers::is_watched;
 pub use review::{Caller, Config, Denial, Operation, Request, Reviewed, review, stamp};

@@ -8,7 +8,7 @@ use allotment_machinery::field::FieldError;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{ownership, validate};
+use crate::{ownership, providers, validate};
 
 /// What is done to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +94,13 @@ pub fn stamp(config: &Config, request: &Request<'_>) -> Result<Option<Value>, De
     if !platform && request.group == names::GROUP && request.operation == Operation::Delete {
         ownership::check_deletion(request)?;
     }
+    let provider = names::provider_of_user(&request.caller.username).filter(|_| !platform);
+    let judged = provider.and_then(|provider| providers::check(request, provider)).transpose()?;
     if !is_ours(request) {
         return Ok(None);
     }
-    match names::provider_of_user(&request.caller.username).filter(|_| !platform) {
+    match provider {
+        _ if judged.is_some() => {}
         Some(provider) if request.kind == "AccessRequest" && request.operation == Operation::Update => {
             ownership::check_provider(request, provider)?;
         }

@@ -77,6 +77,9 @@ pub(crate) enum Command {
     Version(Version),
     /// Print a completion script
     Completion(Completion),
+    /// Run a provider for as long as the server that started it lives
+    #[command(hide = true)]
+    ProviderGuard(ProviderGuard),
     /// Print help of a command, or `exit-codes`
     Help(Help),
 }
@@ -93,6 +96,12 @@ pub(crate) struct Up {
     /// Write the process id there once everything is ready
     #[arg(long, value_name = "FILE")]
     pub(crate) pid_file: Option<PathBuf>,
+    /// Folder that executables of ClusterProviders may lie in; without it none is run
+    #[arg(long, value_name = "DIR")]
+    pub(crate) provider_dir: Option<PathBuf>,
+    /// What providers are told that this landscape is called
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = namespace)]
+    pub(crate) environment: String,
     #[command(flatten)]
     pub(crate) lifetimes: Lifetimes,
 }
@@ -139,6 +148,9 @@ pub(crate) struct Controllers {
     /// Write the process id there once it acts or stands by
     #[arg(long, value_name = "FILE")]
     pub(crate) pid_file: Option<PathBuf>,
+    /// What providers are told that this landscape is called
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = namespace)]
+    pub(crate) environment: String,
     #[command(flatten)]
     pub(crate) lifetimes: Lifetimes,
 }
@@ -229,6 +241,16 @@ pub(crate) struct Completion {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// `allot provider-guard`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProviderGuard {
+    /// The program
+    pub(crate) program: PathBuf,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
 /// `allot help`

@@ -4,12 +4,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_api::names::ACCESS_REQUEST;
+use allotment_api::names::{ACCESS_REQUEST, HEARTBEAT, SYSTEM_NAMESPACE};
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
 use allotment_core::requests::Snapshot;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client};
@@ -18,12 +19,12 @@ use serde::de::DeserializeOwned;
 use crate::access::{AccessRequests, AccessSecret};
 use crate::clusters::{Guards, Insides, Lifecycle, Planes};
 use crate::frame::{ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
-use crate::providers::{Configs, Directory, Providers};
+use crate::providers::{Configs, Directory, Outside, Providers};
 use crate::requests::{Choosing, Scheduler, Spares};
 use crate::world::{Mirrored, World};
 
 /// Kinds that are followed.
-const KINDS: usize = 13;
+const KINDS: usize = 14;
 /// Objects that one controller works on at once. Their writes share the store's commits; more would only
 /// crowd out the users of the API.
 const AT_ONCE: usize = 16;
@@ -93,14 +94,16 @@ pub fn observe(tasks: &Tasks, client: &Client, settings: &Settings) -> Controlle
     watch::<AccessPolicy>(tasks, client, &synced, &world);
     watch::<AccessRequest>(tasks, client, &synced, &world);
     watch_secrets(tasks, client, &synced, &world);
+    watch_heartbeats(tasks, client, &synced, &world);
     Controllers { synced, world }
 }
 
 /// Starts all controllers in `tasks`. They end with it. Instances beside it, in this process or another,
 /// do no harm.
 pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams, settings: &Settings) -> Controllers {
-    let directory = Arc::new(directory);
     let Controllers { synced, world } = observe(tasks, client, settings);
+    let outside = Outside::new(tasks, client.clone(), world.clone(), seams.clone(), directory.runner());
+    let directory = Arc::new(directory.with_outside(outside));
 
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);
@@ -152,6 +155,12 @@ where
 {
     let (api, synced, world) = (Api::<K>::all(client.clone()), synced.clone(), world.clone());
     tasks.spawn(follow(api, "", synced, move |event| world.watched(event)));
+}
+
+fn watch_heartbeats(tasks: &Tasks, client: &Client, synced: &Synced, world: &Arc<World>) {
+    let api = Api::<Lease>::namespaced(client.clone(), SYSTEM_NAMESPACE);
+    let (synced, world) = (synced.clone(), world.clone());
+    tasks.spawn(async move { follow(api, HEARTBEAT, synced, move |event| world.watched(event)).await });
 }
 
 fn watch_secrets(tasks: &Tasks, client: &Client, synced: &Synced, world: &Arc<World>) {

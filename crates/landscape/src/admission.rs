@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use allotment_admission::{Caller, Config, Denial, Operation, Request, review, stamp};
-use allotment_api::names::{GROUP, LOCAL_GROUP};
+use allotment_admission::{Caller, Config, Denial, Operation, Request, is_watched, review, stamp};
+use allotment_api::names::{GROUP, LOCAL_GROUP, provider_of_user};
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
 use allotment_apiserver::status::{About, ApiError};
@@ -64,6 +64,11 @@ impl OurKinds {
             // Nothing of ours is connected to.
             AdmissionOperation::Connect => return Ok(None),
         };
+        if !is_ours(request.group)
+            && (provider_of_user(&request.user.name).is_none() || !is_watched(request.group, request.kind))
+        {
+            return Ok(None);
+        }
         let read = |value: &json::Value| {
             let too_deep = "the object cannot be read: it is nested more than 120 deep";
             serde_json::from_slice(&value.to_vec()).map_err(|_| ApiError::bad_request(too_deep))
@@ -86,6 +91,11 @@ impl OurKinds {
     }
 }
 
+/// Whether writes to kinds of that group are reviewed whoever makes them.
+fn is_ours(group: &str) -> bool {
+    group == GROUP || group == LOCAL_GROUP
+}
+
 fn caller(user: &UserInfo) -> Caller {
     Caller { username: user.name.clone(), uid: user.uid.clone(), groups: user.groups.clone() }
 }
@@ -102,8 +112,8 @@ fn refusal(denial: Denial, request: &AdmissionRequest<'_>) -> ApiError {
 
 #[async_trait]
 impl InProcessAdmission for OurKinds {
-    fn covers(&self, group: &str, _resource: &str, _namespace: &str) -> bool {
-        group == GROUP || group == LOCAL_GROUP
+    fn covers(&self, group: &str, resource: &str, _namespace: &str) -> bool {
+        is_ours(group) || matches!(resource, "customresourcedefinitions" | "providerconfigs")
     }
 
     async fn mutate(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {

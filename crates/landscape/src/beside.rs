@@ -15,6 +15,7 @@ use allotment_api::names::SYSTEM_NAMESPACE;
 use allotment_api::requests::AccessRequest;
 use allotment_apiserver::auth::GROUP_MASTERS;
 use allotment_controllers::frame::{Candidate, Pace, Seams, Tasks, Term, chain};
+use allotment_controllers::providers::Deployments;
 use allotment_controllers::{Controllers, Settings, observe, start};
 use allotment_pki::KeySource;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -52,6 +53,8 @@ pub struct BesideConfig {
     pub address: WebhookAddress,
     /// What controllers are told.
     pub settings: Settings,
+    /// What providers of other processes are told that the landscape is called.
+    pub environment: String,
 }
 
 impl fmt::Debug for BesideConfig {
@@ -67,6 +70,7 @@ pub struct Beside {
     keys: Arc<dyn KeySource>,
     address: WebhookAddress,
     settings: Settings,
+    environment: String,
     /// The user name by which the server knows us.
     user: String,
     kinds: Arc<OurKinds>,
@@ -84,7 +88,7 @@ impl Beside {
     /// # Errors
     /// It does not answer, or does not say who we are.
     pub async fn connect(config: BesideConfig) -> Result<Self, LandscapeError> {
-        let BesideConfig { client, seams, keys, address, settings } = config;
+        let BesideConfig { client, seams, keys, address, settings, environment } = config;
         let reviews = Api::<SelfSubjectReview>::all(client.clone());
         let answer = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
         let answer = answer.map_err(|error| call("ask the API server who we are".to_owned(), error))?;
@@ -94,7 +98,7 @@ impl Beside {
             warn!(%user, "{why}; whoever else has this identity is the platform to admission: give it one of its own");
         }
         let kinds = Arc::new(OurKinds::new(&user, seams.clock.clone()));
-        Ok(Beside { client, seams, keys, address, settings, user, kinds })
+        Ok(Beside { client, seams, keys, address, settings, environment, user, kinds })
     }
 
     /// The user name by which the server knows us.
@@ -169,7 +173,8 @@ impl Beside {
     /// Runs the controllers in `tasks`, with `planes` for their clusters; for who holds the Lease, by its guarded
     /// client.
     pub fn lead(&self, tasks: &Tasks, client: &Client, planes: &Planes) -> Arc<Controllers> {
-        let directory = planes.providers(client.clone());
+        let images = Deployments::new(client.clone(), self.environment.clone());
+        let directory = planes.providers(client.clone()).with_runner(Arc::new(images));
         let controllers = Arc::new(start(tasks, client, directory, &self.seams, &self.settings));
         planes.set_controllers(&controllers);
         let (kinds, known) = (self.kinds.clone(), controllers.clone());

@@ -7,6 +7,7 @@ use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo};
 use allotment_apiserver::server::{ApiServer, TenantConfig};
 use allotment_apiserver::status::ApiError;
 use allotment_controllers::frame::{Seams, Tasks};
+use allotment_controllers::providers::Runner;
 use allotment_controllers::{Controllers, Settings, start};
 use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
 use allotment_store::{Store, Tenant};
@@ -93,6 +94,7 @@ pub struct Landscape {
     client: Client,
     admission: Arc<OurKinds>,
     readiness: Arc<ControllersSynced>,
+    runner: Option<Arc<dyn Runner>>,
 }
 
 impl fmt::Debug for Landscape {
@@ -132,7 +134,13 @@ impl Landscape {
         planes.server().ensure_tenant(platform).await.map_err(LandscapeError::Serve)?;
         let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
         let client = client_of(planes.server(), &Tenant::platform(), user);
-        Ok(Landscape { planes, client, admission, readiness })
+        Ok(Landscape { planes, client, admission, readiness, runner: None })
+    }
+
+    /// The same, with who runs providers of other processes. Without, none is run.
+    #[must_use]
+    pub fn with_runner(self, runner: Arc<dyn Runner>) -> Self {
+        Landscape { runner: Some(runner), ..self }
     }
 
     /// Makes what a landscape begins with, as far as it is missing.
@@ -147,6 +155,10 @@ impl Landscape {
     /// no harm; admission and readiness ask those started last.
     pub fn start_controllers(&self, tasks: &Tasks, client: &Client, settings: &Settings) -> Arc<Controllers> {
         let directory = self.planes.providers(self.client.clone());
+        let directory = match &self.runner {
+            Some(runner) => directory.with_runner(runner.clone()),
+            None => directory,
+        };
         let controllers = Arc::new(start(tasks, client, directory, self.planes.seams(), settings));
         self.admission.set_controllers(controllers.clone());
         self.planes.set_controllers(&controllers);

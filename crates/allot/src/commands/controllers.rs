@@ -45,6 +45,7 @@ pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
         webhook_listen: arguments.webhook_listen,
         webhook_address: service.or(url.map(WebhookAddress::Url)),
         lease_duration: arguments.lease_duration,
+        environment: arguments.environment,
         settings: Settings {
             access_token_lifetime: arguments.lifetimes.access_token_lifetime,
             provisioning_deadline: arguments.lifetimes.provisioning_deadline,

@@ -81,6 +81,8 @@ async fn show(folder: &Path, arguments: &Demo) -> Result<Platform, Failure> {
         access_token_lifetime: Duration::from_secs(12 * 3600),
         provisioning_deadline: Duration::from_secs(30 * 60),
         kubeconfig: None,
+        provider_dir: None,
+        environment: "demo".to_owned(),
     };
     let platform = Platform::start(options).await?;
     steps.done(&format!("platform ready at {}", platform.url()));

@@ -8,6 +8,7 @@ mod demo;
 mod dry_run;
 mod explain;
 mod help;
+mod provider_guard;
 mod reading;
 mod request;
 mod shape;
@@ -22,6 +23,7 @@ mod waiting;
 
 use crate::cli::{Cli, Command, Explain, Store};
 use crate::exit::Outcome;
+pub(crate) use provider_guard::STOP_LIMIT;
 
 /// Runs the command that was typed.
 pub(crate) async fn run(cli: Cli) -> Outcome {
@@ -43,6 +45,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Traits(arguments) => traits::run(arguments),
         Command::Version(arguments) => version::run(arguments),
         Command::Completion(arguments) => help::completion(arguments),
+        Command::ProviderGuard(arguments) => provider_guard::run(arguments).await,
         Command::Help(arguments) => help::run(&arguments),
     }
 }

@@ -38,6 +38,8 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         access_token_lifetime: arguments.lifetimes.access_token_lifetime,
         provisioning_deadline: arguments.lifetimes.provisioning_deadline,
         kubeconfig: target.kubeconfig.clone(),
+        provider_dir: arguments.provider_dir,
+        environment: arguments.environment,
     };
     let mut stop = std::pin::pin!(stop);
     let platform = tokio::select! {

@@ -53,6 +53,8 @@ pub(crate) struct ReplicaOptions {
     pub(crate) webhook_address: Option<WebhookAddress>,
     /// How long the Lease holds.
     pub(crate) lease_duration: Duration,
+    /// What providers are told that the landscape is called.
+    pub(crate) environment: String,
     /// What controllers are told.
     pub(crate) settings: Settings,
 }
@@ -118,6 +120,7 @@ impl Replica {
             keys: Arc::new(RandomKeys),
             address: found_at,
             settings: options.settings,
+            environment: options.environment,
         };
         let beside = Arc::new(Beside::connect(config).await.map_err(anyhow::Error::from)?);
         beside.namespaces().await.map_err(anyhow::Error::from)?;

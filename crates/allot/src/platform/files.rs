@@ -20,6 +20,7 @@ const STORE_FORMAT: &str = "FORMAT";
 const PKI: &str = "pki";
 const ADDRESS: &str = "address";
 const PLATFORM: &str = "platform";
+const PROVIDERS: &str = "providers";
 /// Lifetime of the platform's certificate authority: ten years, as kubeadm has it.
 const CA_LIFETIME_SECS: i64 = 10 * 365 * 24 * 3600;
 
@@ -94,6 +95,11 @@ impl DataFolder {
     pub(crate) fn create(&self) -> Result<(), Failure> {
         make_dir(&self.root).map_err(|error| unusable("make", &self.root, &error))?;
         make_dir(&self.store()).map_err(|error| unusable("make", &self.store(), &error))
+    }
+
+    /// Where each provider of another process has a folder of its own; absolute, since they begin elsewhere.
+    pub(crate) fn providers(&self) -> io::Result<PathBuf> {
+        std::path::absolute(self.root.join(PROVIDERS))
     }
 
     /// Where the store lies.
@@ -253,7 +259,8 @@ fn check_private(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(Code::FolderUnusable, message))
 }
 
-fn make_dir(path: &Path) -> io::Result<()> {
+/// Makes a folder for this user only.
+pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let mode = fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 && fs::read_dir(path)?.next().is_none() {

@@ -2,6 +2,7 @@
 //! `allotment-landscape`.
 
 mod beside;
+mod children;
 mod files;
 mod listen;
 mod outputs;
@@ -27,6 +28,7 @@ use tracing::warn;
 
 use crate::exit::{Code, Failure};
 pub(crate) use beside::{Replica, ReplicaOptions, Role};
+use children::{Children, ChildrenConfig};
 use files::Identity;
 pub(crate) use files::{DataFolder, write_private};
 pub(crate) use outputs::check_place;
@@ -50,6 +52,10 @@ pub(crate) struct Options {
     pub(crate) provisioning_deadline: Duration,
     /// Where to write the admin's kubeconfig besides.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Where executables of providers may lie; unset: none is run.
+    pub(crate) provider_dir: Option<PathBuf>,
+    /// What providers are told that the landscape is called.
+    pub(crate) environment: String,
 }
 
 /// A running platform.
@@ -70,6 +76,7 @@ impl Platform {
         if let Some(path) = &options.kubeconfig {
             outputs::check_kubeconfig(path)?;
         }
+        let provider_dir = options.provider_dir.as_deref().map(children::provider_dir).transpose()?;
         let folder = DataFolder::inspect(&options.data_dir)?;
         folder.check_own()?;
         let seams = seams();
@@ -98,6 +105,16 @@ impl Platform {
         let server = landscape.server().clone();
 
         let tasks = Tasks::default();
+        let children = Children::new(ChildrenConfig {
+            provider_dir,
+            folder: folder.providers()?,
+            client: landscape.client().clone(),
+            url: url.clone(),
+            root_ca_pem: root_ca_pem.clone(),
+            environment: options.environment,
+            tasks: tasks.clone(),
+        });
+        let landscape = landscape.with_runner(Arc::new(children));
         let certificates = Arc::new(ServingCertificates::new(&serving)?);
         service::serve(&tasks, listener, server_config(certificates)?, &server);
         landscape.ensure().await.map_err(anyhow::Error::from)?;

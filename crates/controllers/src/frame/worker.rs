@@ -46,6 +46,9 @@ pub enum ReconcileError {
         /// The Cluster.
         cluster: ObjectKey,
     },
+    /// The process of a provider could not be started or ended.
+    #[error("the provider cannot be run")]
+    Runner(#[from] crate::providers::RunnerError),
     /// A provider could not do what it was asked.
     #[error("the provider failed")]
     Provider(#[from] crate::providers::ProviderError),
@@ -59,6 +62,7 @@ impl ReconcileError {
             ReconcileError::NoToken { .. }
             | ReconcileError::Taken { .. }
             | ReconcileError::Slow { .. }
+            | ReconcileError::Runner(_)
             | ReconcileError::Provider(_) => false,
         }
     }

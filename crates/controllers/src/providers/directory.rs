@@ -1,24 +1,47 @@
-//! The providers of this process, and which of them a Cluster belongs to.
+//! The providers of this process, and which of them a Cluster belongs to; what belongs to none of them is asked of
+//! providers outside.
 
 use std::sync::Arc;
 
 use allotment_api::requests::Cluster;
 use kube::ResourceExt;
 
-use super::{AdminAccess, Order, Provider, ProviderError};
+use super::{AdminAccess, Nowhere, Order, Outside, Provider, ProviderError, Runner};
 use crate::frame::{Lane, ObjectKey};
 use crate::world::World;
 
 /// The providers of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Directory {
     providers: Vec<Arc<dyn Provider>>,
+    runner: Arc<dyn Runner>,
+    /// The providers of other processes, once the controllers run.
+    outside: Option<Arc<Outside>>,
 }
 
 impl Directory {
     /// A directory of these providers.
     pub fn new(providers: Vec<Arc<dyn Provider>>) -> Self {
-        Directory { providers }
+        Directory { providers, runner: Arc::new(Nowhere), outside: None }
+    }
+
+    /// The same, with who runs the packages of other processes.
+    pub fn with_runner(self, runner: Arc<dyn Runner>) -> Self {
+        Directory { runner, ..self }
+    }
+
+    /// Who runs the packages of other processes.
+    pub(crate) fn runner(&self) -> Arc<dyn Runner> {
+        self.runner.clone()
+    }
+
+    pub(crate) fn with_outside(self, outside: Arc<Outside>) -> Self {
+        Directory { outside: Some(outside), ..self }
+    }
+
+    /// The providers of other processes, once the controllers run.
+    pub(crate) fn outside(&self) -> Option<&Arc<Outside>> {
+        self.outside.as_ref()
     }
 
     /// The provider that a package names.
@@ -61,14 +84,17 @@ impl Directory {
     pub async fn admin_access(&self, world: &World, cluster: &Cluster) -> Result<AdminAccess, ProviderError> {
         let absent =
             || ProviderError::Absent { namespace: cluster.namespace().unwrap_or_default(), name: cluster.name_any() };
-        let provider = self.of_cluster(world, cluster).ok_or_else(absent)?;
-        provider.admin_access(&self.order(world, provider.as_ref(), cluster)).await
+        match (self.of_cluster(world, cluster), &self.outside) {
+            (Some(provider), _) => provider.admin_access(&self.order(world, provider.as_ref(), cluster)).await,
+            (None, Some(outside)) => outside.admin_access(cluster).await,
+            (None, None) => Err(absent()),
+        }
     }
 
     /// The lane for work on a Cluster, where its provider may be slow.
     pub(crate) fn lane(&self, world: &World, key: &ObjectKey) -> Option<Lane> {
         let cluster = world.read().clusters.get(key).cloned()?;
-        let provider = self.of_cluster(world, &cluster)?;
-        provider.is_remote().then(|| Lane::new(cluster.uid().unwrap_or_default()))
+        let remote = self.of_cluster(world, &cluster).is_none_or(|provider| provider.is_remote());
+        remote.then(|| Lane::new(cluster.uid().unwrap_or_default()))
     }
 }

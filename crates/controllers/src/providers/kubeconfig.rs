@@ -9,6 +9,8 @@
 //! - What the server answers is bounded in size. How long it may take is for the caller to bound.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use allotment_machinery::yaml;
 use allotment_pki::Certificate;
@@ -19,6 +21,8 @@ use kube::client::ClientBuilder;
 use kube::config::AuthInfo;
 use serde_json::{Value, json};
 use tower::util::MapResponseLayer;
+
+use super::Endpoint;
 
 /// The longest kubeconfig: a Secret holds 1 MiB, and one credential with its authorities takes some KiB.
 const LONGEST: usize = 256 * 1024;
@@ -132,6 +136,15 @@ impl ForeignKubeconfig {
     /// # Errors
     /// Certificate and key do not belong together.
     pub(crate) fn client(&self) -> Result<kube::Client, KubeconfigFault> {
+        self.client_noting(Arc::default())
+    }
+
+    /// A client with that credential, which sets `refused` once the server does not know the credential (401). It uses
+    /// no proxy.
+    ///
+    /// # Errors
+    /// Certificate and key do not belong together.
+    pub(crate) fn client_noting(&self, refused: Arc<AtomicBool>) -> Result<kube::Client, KubeconfigFault> {
         let url = self.server.parse().map_err(|_| wrong("has no usable server"))?;
         let mut config = kube::Config::new(url);
         config.root_cert = Some(self.authorities.iter().map(|authority| authority.der().to_vec()).collect());
@@ -139,10 +152,23 @@ impl ForeignKubeconfig {
         config.auth_info = self.auth.clone();
         config.proxy_url = None;
         let builder = ClientBuilder::try_from(config).map_err(|_| KubeconfigFault::NoClient)?;
-        // Whoever answers may be anybody: an answer without end must not fill our memory.
-        let bounded =
-            MapResponseLayer::new(|answer: http::Response<_>| answer.map(|body| Limited::new(body, LONGEST_ANSWER)));
+        let bounded = MapResponseLayer::new(move |answer: http::Response<_>| {
+            if answer.status() == http::StatusCode::UNAUTHORIZED {
+                refused.store(true, Ordering::Relaxed);
+            }
+            // Whoever answers may be anybody: an answer without end must not fill our memory.
+            answer.map(|body| Limited::new(body, LONGEST_ANSWER))
+        });
         Ok(builder.with_layer(&bounded).build())
+    }
+
+    /// Where others reach the server.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            server: self.server.clone(),
+            certificate_authority: self.certificate_authority.clone(),
+            tls_server_name: self.tls_server_name.clone(),
+        }
     }
 }
 

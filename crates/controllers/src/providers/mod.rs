@@ -7,6 +7,7 @@ pub mod existing;
 mod gate;
 mod kubeconfig;
 pub mod local;
+mod outside;
 mod status;
 
 use std::fmt::Debug;
@@ -22,6 +23,8 @@ pub use config::{AsConfig, Config, ConfigSettings};
 pub(crate) use configs::Configs;
 pub use directory::Directory;
 pub use kubeconfig::KubeconfigFault;
+pub(crate) use outside::provider_of_lease;
+pub use outside::{Deployments, Nowhere, Outside, RunOrder, Runner, RunnerError, Told};
 pub use status::Providers;
 
 /// The package of provider `local`.
@@ -30,6 +33,9 @@ pub const LOCAL: &str = "builtin:local";
 pub const EXISTING: &str = "builtin:existing";
 /// The package of provider `kind`.
 pub const KIND: &str = "builtin:kind";
+
+/// The shortest lifetime of a token that Kubernetes gives, as TokenRequest's validation has it.
+const SHORTEST_FOREIGN_TOKEN_SECS: i64 = 600;
 
 /// What a provider knows of the Cluster it works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +98,13 @@ pub struct AdminAccess {
     pub shortest_token_secs: i64,
 }
 
+impl AdminAccess {
+    /// Rights on a cluster of somebody else's server.
+    pub(crate) fn foreign(client: kube::Client, endpoint: Endpoint) -> Self {
+        AdminAccess { client, endpoint, shortest_token_secs: SHORTEST_FOREIGN_TOKEN_SECS }
+    }
+}
+
 impl Debug for AdminAccess {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("AdminAccess").field("server", &self.endpoint.server).finish_non_exhaustive()
@@ -135,6 +148,14 @@ pub enum ProviderError {
     /// A program that makes clusters failed.
     #[error("{0}")]
     Tool(String),
+    /// A provider of another process gave no admin access.
+    #[error("ClusterProvider {provider} {what}")]
+    Unanswered {
+        /// The ClusterProvider.
+        provider: String,
+        /// `did not answer within 30 s`
+        what: &'static str,
+    },
     /// There is nothing of that Cluster.
     #[error("there is no control plane for Cluster {namespace}/{name}")]
     Absent {

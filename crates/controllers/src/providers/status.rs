@@ -1,13 +1,15 @@
-//! ClusterProviders: carries out what `allotment_core::providers` decides, for those of this process.
+//! ClusterProviders: carries out what `allotment_core::providers` decides, for those of this process and of others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use allotment_api::requests::{NameRef, Profile, SupportedTrait, SupportedVersion};
+use allotment_api::names::PROVIDER_FINALIZER;
+use allotment_api::requests::{ClusterProvider, NameRef, Profile, SupportedTrait, SupportedVersion};
 use allotment_core::providers::{
-    Package, PackageRef, ProviderObserved, ProviderPlan, Readiness, Refusal, decide_provider, outside_group,
+    Package, PackageRef, ProviderObserved, ProviderPlan, Readiness, Refusal, Removal, decide_provider, outside_group,
 };
 use async_trait::async_trait;
-use kube::Client;
+use kube::{Client, ResourceExt};
 
 use super::{Config, Directory, OfferedProfile};
 use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
@@ -16,6 +18,8 @@ use crate::world::World;
 const MANAGER: &str = "allot-providers";
 /// Steps of one pass: a new ClusterProvider takes two.
 const MOST_STEPS: usize = 8;
+/// When to look again at a process that takes its time to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The controller of ClusterProviders.
 pub struct Providers {
@@ -36,31 +40,75 @@ impl Providers {
         self.world.read().configs_of(package, provider)
     }
 
-    fn refuse(&self, provider: &str, package: &str) -> Refusal {
-        let read = PackageRef::parse(package);
-        match outside_group(provider, read, &self.directory.packages()) {
-            Err(refusal) => refusal,
-            Ok(_) if matches!(read, PackageRef::Image(_)) => Refusal::needs_kubernetes(package),
-            Ok(_) => Refusal::no_folder(package),
+    /// What stands behind the package of a ClusterProvider. One that runs elsewhere is served first, so that it is there
+    /// to be judged. Absent where that is not known yet.
+    async fn observe(
+        &self,
+        provider: &ClusterProvider,
+        readiness: &Readiness,
+    ) -> Result<Option<Package>, ReconcileError> {
+        let (name, package) = (provider.name_any(), provider.spec.package.as_str());
+        if let Some(built_in) = self.directory.by_package(package) {
+            let offers = built_in.offers(&self.configs(built_in.package(), &name));
+            let profiles = offers.profiles.into_iter().map(publish).collect();
+            let package = Package::BuiltIn { readiness: readiness.clone(), profiles, unusable: offers.unusable };
+            return Ok(offers.settled.then_some(package));
+        }
+        let built_in = self.directory.packages();
+        let Some(outside) = self.directory.outside() else {
+            let refused = outside_group(&name, PackageRef::parse(package), &built_in).err();
+            return Ok(Some(Package::Refused(refused.unwrap_or_else(|| Refusal::no_folder(package)))));
+        };
+        match outside.admit(&name, package, &built_in) {
+            Err(refusal) => Ok(Some(Package::Refused(refusal))),
+            Ok(group) => {
+                let run = outside.serve(provider, group).await?;
+                Ok(Some(Package::Outside { heartbeat: outside.heartbeat(&name), run }))
+            }
         }
     }
 
-    fn decide(&self, key: &ObjectKey, readiness: &Readiness) -> Option<ProviderPlan> {
-        let provider = self.world.read().providers.get(key).cloned()?;
-        let package = match self.directory.by_package(&provider.spec.package) {
-            Some(built_in) => {
-                let offers = built_in.offers(&self.configs(built_in.package(), &key.name));
-                if !offers.settled {
-                    return None;
-                }
-                let profiles = offers.profiles.into_iter().map(publish).collect();
-                Package::BuiltIn { readiness: readiness.clone(), profiles, unusable: offers.unusable }
-            }
-            None => Package::Refused(self.refuse(&key.name, &provider.spec.package)),
-        };
+    /// Ends what runs outside for a ClusterProvider that is gone, goes, or runs something else by now. Gives whether it
+    /// is gone.
+    async fn end_outside(&self, name: &str, gone: bool) -> Result<bool, ReconcileError> {
+        match self.directory.outside().filter(|outside| outside.is_there(name)) {
+            Some(outside) => Ok(outside.remove(name, gone).await? == Removal::Gone),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether it is the turn of what runs outside: not before the ClusterProvider is held, so that nothing outlives it,
+    /// and not once it goes and has no Clusters any more.
+    fn is_served(provider: &ClusterProvider, clusters: &[ObjectKey]) -> bool {
+        let held = provider.finalizers().iter().any(|finalizer| finalizer == PROVIDER_FINALIZER);
+        let going = provider.metadata.deletion_timestamp.is_some();
+        (held || going) && !(going && clusters.is_empty())
+    }
+
+    async fn decide(&self, key: &ObjectKey, readiness: &Readiness) -> Result<Option<ProviderPlan>, ReconcileError> {
+        let Some(provider) = self.world.read().providers.get(key).cloned() else { return Ok(None) };
         let clusters: Vec<ObjectKey> = self.world.read().snapshot.clusters_of_provider(&key.name).cloned().collect();
+        let package = if Self::is_served(&provider, &clusters) {
+            match self.observe(&provider, readiness).await? {
+                Some(package) => package,
+                None => return Ok(None),
+            }
+        } else {
+            // What is decided next is about the finalizer, whatever the package is.
+            Package::BuiltIn { readiness: readiness.clone(), profiles: Vec::new(), unusable: Vec::new() }
+        };
         let now = self.seams.now();
-        Some(decide_provider(&ProviderObserved { provider: &provider, package, clusters: &clusters, now }))
+        Ok(Some(decide_provider(&ProviderObserved { provider: &provider, package, clusters: &clusters, now })))
+    }
+
+    /// Whether anything outside is to go: nobody wants it, or no more.
+    fn is_unwanted_outside(&self, key: &ObjectKey) -> bool {
+        let provider = self.world.read().providers.get(key).cloned();
+        let Some(provider) = provider else { return true };
+        let built_in = self.directory.packages();
+        let refused =
+            |outside: &Arc<super::Outside>| outside.admit(&key.name, &provider.spec.package, &built_in).is_err();
+        self.directory.by_package(&provider.spec.package).is_some() || self.directory.outside().is_none_or(refused)
     }
 }
 
@@ -94,8 +142,18 @@ impl Reconcile for Providers {
             Some(built_in) => built_in.readiness().await,
             None => (Readiness::Ready, None),
         };
+        let gone = self.world.read().providers.get(key).is_none();
+        if self.is_unwanted_outside(key) && !self.end_outside(&key.name, gone).await? {
+            return Ok(Next::After(LOOK_AGAIN));
+        }
         for _ in 0..MOST_STEPS {
-            let Some(plan) = self.decide(key, &readiness) else { return Ok(Next::Change) };
+            let Some(plan) = self.decide(key, &readiness).await? else { return Ok(Next::Change) };
+            if let ProviderPlan::Done { again: Some(beat) } = plan {
+                return Ok(Next::After(again.map_or(beat, |again| again.min(beat))));
+            }
+            if matches!(plan, ProviderPlan::RemoveFinalizer(_)) && !self.end_outside(&key.name, true).await? {
+                return Ok(Next::After(LOOK_AGAIN));
+            }
             let Some(write) = plan.write() else { break };
             if let Some(written) = execute(&self.client, MANAGER, write).await? {
                 self.world.took(written);

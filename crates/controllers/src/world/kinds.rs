@@ -7,6 +7,7 @@ use allotment_api::requests::{
     KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
 use allotment_core::requests::{Object, ObjectKind};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
 
@@ -271,6 +272,24 @@ impl Mirrored for Namespace {
 
     fn to_object(&self) -> Option<Object> {
         Some(Object::Namespace { name: self.name_any(), labels: self.labels().clone() })
+    }
+}
+
+impl Mirrored for Lease {
+    const KIND: Option<ObjectKind> = None;
+
+    fn mirror(state: &mut State) -> &mut Mirror<Self> {
+        &mut state.heartbeats
+    }
+
+    fn to_object(&self) -> Option<Object> {
+        None
+    }
+
+    fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
+        if let Some(provider) = providers::provider_of_lease(&change.key.name) {
+            queues.providers.add(ObjectKey::cluster_wide(provider));
+        }
     }
 }
 

@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use allotment_api::names::{SYSTEM_NAMESPACE, provider_object};
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ObjectRef, ProviderConfig, Purpose, TraitEquivalence,
 };
 use allotment_core::requests::Snapshot;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
@@ -73,6 +75,8 @@ pub struct State {
     pub namespaces: Mirror<Namespace>,
     /// What is known of the Secrets of AccessRequests; tokens are not kept.
     pub secrets: Mirror<AccessSecret>,
+    /// The Leases by which providers of other processes say that they live.
+    pub heartbeats: Mirror<Lease>,
     /// The Secret of each AccessRequest, by the latter's key.
     secret_of: BTreeMap<ObjectKey, ObjectKey>,
     /// UIDs of Clusters in which something may lie that no status tells of: an access ended there, or the
@@ -81,6 +85,11 @@ pub struct State {
 }
 
 impl State {
+    /// The Lease of that ClusterProvider, where it is one of another process.
+    pub fn lease_of(&self, provider: &str) -> Option<Arc<Lease>> {
+        self.heartbeats.get(&ObjectKey::new(SYSTEM_NAMESPACE, provider_object(provider))).cloned()
+    }
+
     /// The ProviderConfig of that name that the provider of that package reads, unless it is being deleted.
     pub fn config(&self, package: &str, name: &str) -> Option<Config> {
         let key = ObjectKey::cluster_wide(name);

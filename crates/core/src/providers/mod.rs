@@ -5,6 +5,8 @@
 //! [`decide_provider`] gives the next write for a ClusterProvider. [`decide_plane`] gives the next step for
 //! a Cluster: a write, or something to ask of the provider, whose answer then goes in with what is observed.
 
+mod deployment;
+mod desk;
 mod existing;
 mod heartbeat;
 mod identity;
@@ -12,6 +14,8 @@ mod package;
 mod plane;
 mod provider;
 
+pub use deployment::{Deployed, deployment_objects};
+pub use desk::{ANSWER_LIMIT, DeskStep, MOST_ASKED, Sitting, decide_desk};
 pub use existing::{Claim, ExistingObserved, ExistingPlan, Seen, Sight, decide_existing, served_version};
 pub use heartbeat::{BEAT_SECS, Heartbeat};
 pub use identity::{OutsideIdentity, named_secrets};

@@ -1,7 +1,7 @@
 //! The two configurations by which another API server asks this platform about writes of its kinds, and of
 //! no others: what is wrong here must hold up nobody else.
 
-use allotment_api::names::{GROUP, LOCAL_GROUP};
+use allotment_api::names::{GROUP, LOCAL_GROUP, PROVIDER_USER_PREFIX};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference,
@@ -132,7 +132,21 @@ impl Configurations<'_> {
             admission_review_versions: vec!["v1".to_owned()],
             ..ValidatingWebhook::default()
         };
-        ValidatingWebhookConfiguration { metadata: metadata(), webhooks: Some(vec![webhook]) }
+        // A provider of another process may bring definitions, of its own group only, and may not write what names Secrets.
+        let by_provider = MatchCondition {
+            name: format!("by-provider.{GROUP}"),
+            expression: format!("request.userInfo.username.startsWith('{PROVIDER_USER_PREFIX}')"),
+        };
+        let providers = ValidatingWebhook {
+            name: format!("providers.{GROUP}"),
+            rules: Some(vec![
+                rule_about(&["apiextensions.k8s.io"], "customresourcedefinitions"),
+                rule_about(&["*"], "providerconfigs"),
+            ]),
+            match_conditions: Some(vec![by_provider]),
+            ..webhook.clone()
+        };
+        ValidatingWebhookConfiguration { metadata: metadata(), webhooks: Some(vec![webhook, providers]) }
     }
 
     /// Asks about every write of others, and about those of the platform of which `else_if` holds: its own writes of
@@ -153,12 +167,17 @@ fn metadata() -> ObjectMeta {
 
 /// Every write of our groups: any version, any kind, subresources too.
 fn rule() -> RuleWithOperations {
+    rule_about(&[GROUP, LOCAL_GROUP], "*/*")
+}
+
+/// Every write of these resources in any version.
+fn rule_about(groups: &[&str], resource: &str) -> RuleWithOperations {
     let all = |items: &[&str]| Some(items.iter().map(|item| (*item).to_owned()).collect());
     RuleWithOperations {
-        api_groups: all(&[GROUP, LOCAL_GROUP]),
+        api_groups: all(groups),
         api_versions: all(&["*"]),
         operations: all(&["CREATE", "UPDATE", "DELETE"]),
-        resources: all(&["*/*"]),
+        resources: all(&[resource]),
         scope: Some("*".to_owned()),
     }
 }

@@ -1,0 +1,254 @@
+//! Asks providers of other processes for admin access to their Clusters, through a Secret that each has for that, and keeps the
+//! answers in memory for as long as they hold. When to ask is decided in `allotment_core::providers`.
+//!
+//! # Guarantees
+//! - What a provider answered, asked or not, is taken out of the Secret as soon as it was seen, with the question.
+//! - A Cluster that refuses an answer as unknown (401) is asked for anew.
+//! - Questions are bounded: 64 at once for each provider, one for each Cluster.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use allotment_api::names::{ADMIN_DESK, ADMIN_PREFIX, PLANES_NAMESPACE, admin_desk};
+use allotment_core::providers::{ANSWER_LIMIT, DeskStep, Sitting, decide_desk};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::watcher::Event;
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tracing::{debug, warn};
+
+use crate::frame::{ObjectKey, Queue, Seams, Synced, chain, follow, is_gone};
+use crate::providers::kubeconfig::ForeignKubeconfig;
+use crate::providers::{AdminAccess, Endpoint, ProviderError};
+
+const MANAGER: &str = "allot-providers";
+/// How long it is remembered that nobody answered for a Cluster.
+const FORGET_AFTER: SignedDuration = SignedDuration::from_secs(600);
+
+/// Where providers are asked.
+pub(super) struct Desk {
+    client: Client,
+    seams: Seams,
+    /// By ClusterProvider, then UID of the Cluster.
+    places: Mutex<BTreeMap<String, BTreeMap<String, Place>>>,
+    changed: Notify,
+    /// Answers and questions to take out of the Secrets: ClusterProvider as namespace, UID of the Cluster as name.
+    clearing: Queue<ObjectKey>,
+}
+
+/// What is known of admin access to one Cluster.
+#[derive(Default)]
+struct Place {
+    sitting: Sitting,
+    /// Until when the open question asks.
+    until: Option<Timestamp>,
+    held: Option<Held>,
+}
+
+struct Held {
+    client: Client,
+    endpoint: Endpoint,
+    /// The Cluster did not know the credential.
+    refused: Arc<AtomicBool>,
+}
+
+impl Place {
+    /// Whether anything is lost if this is forgotten.
+    fn is_of_use(&self, now: Timestamp) -> bool {
+        match self.sitting {
+            Sitting::Nothing => false,
+            Sitting::Asked { at, .. } => now < at.saturating_add(ANSWER_LIMIT).unwrap_or(Timestamp::MAX),
+            Sitting::Answered { until } => now < until,
+            Sitting::Silent { since, .. } => now < since.saturating_add(FORGET_AFTER).unwrap_or(Timestamp::MAX),
+        }
+    }
+
+    fn sitting(&self) -> Sitting {
+        match (&self.held, self.sitting) {
+            (Some(held), Sitting::Answered { .. }) if held.refused.load(Ordering::Relaxed) => Sitting::Nothing,
+            (None, Sitting::Answered { .. }) => Sitting::Nothing,
+            (_, sitting) => sitting,
+        }
+    }
+}
+
+impl Desk {
+    pub(super) fn new(client: Client, seams: Seams) -> Self {
+        Desk { client, seams, places: Mutex::default(), changed: Notify::new(), clearing: Queue::default() }
+    }
+
+    fn places(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<String, Place>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), PLANES_NAMESPACE)
+    }
+
+    /// Forgets a ClusterProvider that is gone.
+    pub(super) fn forget(&self, provider: &str) {
+        self.places().remove(provider);
+    }
+
+    /// Admin access to the Cluster of that UID. Waits while the provider may still answer; a caller that gives up
+    /// earlier leaves the question as it is, and finds the answer when it comes again.
+    pub(super) async fn ask(&self, provider: &str, uid: &str, alive: bool) -> Result<AdminAccess, ProviderError> {
+        let unanswered = |what| ProviderError::Unanswered { provider: provider.to_owned(), what };
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match self.step(provider, uid, alive) {
+                (DeskStep::Use, Some(access)) => return Ok(access),
+                (DeskStep::Use, None) => return Err(unanswered("gave an answer that is gone")),
+                (DeskStep::Ask { until, .. }, _) => {
+                    let question = json!({ (format!("{ADMIN_PREFIX}{uid}")): until.to_string() });
+                    if let Err(error) = self.patch(provider, &json!({ "metadata": { "annotations": question } })).await
+                    {
+                        self.places().entry(provider.to_owned()).or_default().remove(uid);
+                        return Err(error.into());
+                    }
+                }
+                (DeskStep::Wait(wait), _) => {
+                    tokio::select! {
+                        biased;
+                        () = changed => {}
+                        () = tokio::time::sleep(wait) => {}
+                    }
+                }
+                (DeskStep::GiveUp { .. }, _) => {
+                    self.clearing.add(ObjectKey::new(provider, uid));
+                    return Err(unanswered("did not answer within 30 s"));
+                }
+                (DeskStep::Later(_), _) => return Err(unanswered("did not answer, and is asked again later")),
+                (DeskStep::Full, _) => return Err(unanswered("has as many questions open as it may have")),
+                (DeskStep::Dead, _) => return Err(unanswered("has no heartbeat, and is not asked")),
+            }
+        }
+    }
+
+    /// Decides, and notes what was decided; with the access where it is to be used.
+    fn step(&self, provider: &str, uid: &str, alive: bool) -> (DeskStep, Option<AdminAccess>) {
+        let now = self.seams.now();
+        let mut places = self.places();
+        let of_provider = places.entry(provider.to_owned()).or_default();
+        of_provider.retain(|place, known| place == uid || known.is_of_use(now));
+        let open = of_provider.values().filter(|place| matches!(place.sitting, Sitting::Asked { .. })).count();
+        let place = of_provider.entry(uid.to_owned()).or_default();
+        let step = decide_desk(place.sitting(), open, alive, now);
+        match step {
+            DeskStep::Use => {
+                let access =
+                    place.held.as_ref().map(|held| AdminAccess::foreign(held.client.clone(), held.endpoint.clone()));
+                return (step, access);
+            }
+            DeskStep::Ask { until, failures } => {
+                *place = Place { sitting: Sitting::Asked { at: now, failures }, until: Some(until), held: None };
+            }
+            DeskStep::GiveUp { failures } => {
+                place.sitting = Sitting::Silent { since: now, failures };
+                place.until = None;
+            }
+            DeskStep::Wait(_) | DeskStep::Later(_) | DeskStep::Full | DeskStep::Dead => {}
+        }
+        (step, None)
+    }
+
+    /// Follows the Secrets, and takes out of them what was seen. Ends when it is dropped.
+    pub(super) async fn keep(self: Arc<Self>) {
+        let seen = self.clone();
+        let api = self.secrets();
+        let follows = follow(api, ADMIN_DESK, Synced::default(), move |event| match event {
+            Event::Apply(secret) | Event::InitApply(secret) => seen.see(&secret),
+            Event::Delete(_) | Event::Init | Event::InitDone => {}
+        });
+        let clears = async {
+            loop {
+                let key = self.clearing.take().await;
+                match self.clear(&key).await {
+                    Err(error) => {
+                        debug!(provider = %key.namespace, error = %chain(&error), "cannot take out an answer, trying again");
+                        self.clearing.retry(key.clone());
+                    }
+                    Ok(()) => self.clearing.succeeded(&key),
+                }
+                self.clearing.done(&key);
+            }
+        };
+        futures::future::join(follows, clears).await;
+    }
+
+    /// Takes in what a provider wrote, and has it taken out.
+    fn see(&self, secret: &Secret) {
+        let name = secret.name_any();
+        let Some(provider) = name.strip_prefix("access-").filter(|provider| admin_desk(provider) == name) else {
+            return;
+        };
+        let now = self.seams.now();
+        let mut places = self.places();
+        let of_provider = places.entry(provider.to_owned()).or_default();
+        for (uid, answer) in secret.data.iter().flatten() {
+            self.clearing.add(ObjectKey::new(provider, uid.as_str()));
+            let Some(place) = of_provider.get_mut(uid) else { continue };
+            let (Sitting::Asked { failures, .. }, Some(until)) = (place.sitting, place.until) else { continue };
+            match held(&answer.0) {
+                Ok(held) => {
+                    *place = Place { sitting: Sitting::Answered { until }, until: None, held: Some(held) };
+                }
+                Err(fault) => {
+                    // Not what stands in it: that would be a credential.
+                    warn!(provider, cluster = %uid, error = %chain(&fault), "the provider's answer cannot be used");
+                    let failures = failures.saturating_add(1);
+                    *place = Place { sitting: Sitting::Silent { since: now, failures }, until: None, held: None };
+                }
+            }
+        }
+        // Questions that nobody waits for, of a process before this one or of long ago.
+        for asked in secret.annotations().iter().filter(|(key, _)| key.starts_with(ADMIN_PREFIX)) {
+            let (key, until) = asked;
+            let uid = key.strip_prefix(ADMIN_PREFIX).unwrap_or_default();
+            let over = until.parse::<Timestamp>().map_or(true, |until| until <= now);
+            let waited_for = of_provider.get(uid).is_some_and(|place| matches!(place.sitting, Sitting::Asked { .. }));
+            if over && !waited_for {
+                self.clearing.add(ObjectKey::new(provider, uid));
+            }
+        }
+        drop(places);
+        self.changed.notify_waiters();
+    }
+
+    /// Takes an answer and its question out of the Secret, unless it was asked anew meanwhile.
+    async fn clear(&self, key: &ObjectKey) -> Result<(), kube::Error> {
+        let (provider, uid) = (key.namespace.as_str(), key.name.as_str());
+        let asked = {
+            let places = self.places();
+            let place = places.get(provider).and_then(|of_provider| of_provider.get(uid));
+            place.is_some_and(|place| matches!(place.sitting, Sitting::Asked { .. }))
+        };
+        let gone = |name: String| Value::Object(Map::from_iter([(name, Value::Null)]));
+        let mut patch = json!({ "data": gone(uid.to_owned()) });
+        if !asked {
+            patch["metadata"] = json!({ "annotations": gone(format!("{ADMIN_PREFIX}{uid}")) });
+        }
+        match self.patch(provider, &patch).await {
+            Err(error) if !is_gone(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn patch(&self, provider: &str, patch: &Value) -> Result<(), kube::Error> {
+        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        self.secrets().patch_metadata(&admin_desk(provider), &params, &Patch::Merge(patch)).await.map(drop)
+    }
+}
+
+fn held(answer: &[u8]) -> Result<Held, crate::providers::KubeconfigFault> {
+    let text = std::str::from_utf8(answer).map_err(|_| crate::providers::KubeconfigFault::Unreadable)?;
+    let kubeconfig = ForeignKubeconfig::read(text)?;
+    let refused = Arc::new(AtomicBool::new(false));
+    let client = kubeconfig.client_noting(refused.clone())?;
+    Ok(Held { client, endpoint: kubeconfig.endpoint(), refused })
+}

@@ -1,0 +1,217 @@
+//! Providers of other processes: what the platform makes for them, who runs them, and whether they live. What they are and may
+//! do is decided in `allotment_core::providers`.
+//!
+//! # Flow
+//! `Outside::serve` makes a ClusterProvider's identity (rights follow the Secrets that its ProviderConfigs name), then has its
+//! package run by the [`Runner`]. `Outside::remove` ends the process first, then takes its rights, and its Lease last: while
+//! that is there, there may be something to take away.
+
+mod configs;
+mod deployment;
+mod desk;
+mod objects;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use allotment_api::names::provider_object;
+use allotment_api::requests::{Cluster, ClusterProvider};
+use allotment_core::providers::{Heartbeat, OutsideIdentity, PackageRef, Refusal, Removal, Run, outside_group};
+use async_trait::async_trait;
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+
+use super::{AdminAccess, ProviderError};
+use crate::frame::{ObjectKey, ReconcileError, Seams, Tasks};
+use crate::world::World;
+use configs::FollowedConfigs;
+pub use deployment::Deployments;
+use desk::Desk;
+
+/// What is to run for a ClusterProvider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOrder {
+    /// The ClusterProvider's name.
+    pub provider: String,
+    /// Its `spec.package`.
+    pub package: String,
+    /// The Secrets in `allot-system` by which its image is pulled.
+    pub pull_secrets: Vec<String>,
+}
+
+/// Called with the name of a ClusterProvider whose process does otherwise than before.
+pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Why a package could not be run or ended, whose turn it was not.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} the process of ClusterProvider {provider}")]
+pub struct RunnerError {
+    /// `start`, `stop`
+    pub what: &'static str,
+    /// The ClusterProvider.
+    pub provider: String,
+    /// What went wrong.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Who runs packages outside this process. Every method can be called again at any time.
+#[async_trait]
+pub trait Runner: Debug + Send + Sync + 'static {
+    /// Whether that package may run here, as of now.
+    ///
+    /// # Errors
+    /// It may not; says why and what to do.
+    fn admit(&self, package: PackageRef<'_>) -> Result<(), Refusal>;
+
+    /// Whom to tell when a process begins, fails or ends.
+    fn tell(&self, told: Told);
+
+    /// Has it run, and says how it does.
+    async fn ensure(&self, order: &RunOrder) -> Result<Run, RunnerError>;
+
+    /// Ends what runs for that ClusterProvider. What it kept stays, for when it runs again.
+    async fn end(&self, provider: &str) -> Result<Removal, RunnerError>;
+
+    /// Takes away what was kept for a ClusterProvider that is gone, after it ended.
+    async fn forget(&self, provider: &str) -> Result<(), RunnerError>;
+}
+
+/// Runs nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nowhere;
+
+#[async_trait]
+impl Runner for Nowhere {
+    fn admit(&self, package: PackageRef<'_>) -> Result<(), Refusal> {
+        Err(match package {
+            PackageRef::Image(image) => Refusal::needs_kubernetes(image),
+            PackageRef::Executable(path) | PackageRef::BuiltIn(path) => Refusal::no_folder(path),
+        })
+    }
+
+    fn tell(&self, _told: Told) {}
+
+    async fn ensure(&self, _order: &RunOrder) -> Result<Run, RunnerError> {
+        Ok(Run::Running)
+    }
+
+    async fn end(&self, _provider: &str) -> Result<Removal, RunnerError> {
+        Ok(Removal::Gone)
+    }
+
+    async fn forget(&self, _provider: &str) -> Result<(), RunnerError> {
+        Ok(())
+    }
+}
+
+/// The providers of other processes.
+pub struct Outside {
+    client: Client,
+    world: Arc<World>,
+    seams: Seams,
+    runner: Arc<dyn Runner>,
+    configs: FollowedConfigs,
+    desk: Arc<Desk>,
+    /// What was applied for each ClusterProvider since this process began.
+    applied: Mutex<BTreeMap<String, Vec<Value>>>,
+}
+
+impl Debug for Outside {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Outside").field("runner", &self.runner).finish_non_exhaustive()
+    }
+}
+
+impl Outside {
+    /// Providers that `runner` runs. What they are asked for and what they answer is followed in `tasks`.
+    pub(crate) fn new(
+        tasks: &Tasks,
+        client: Client,
+        world: Arc<World>,
+        seams: Seams,
+        runner: Arc<dyn Runner>,
+    ) -> Arc<Self> {
+        let queue = world.queues.providers.clone();
+        runner.tell(Arc::new(move |provider: &str| queue.add(ObjectKey::cluster_wide(provider))));
+        let desk = Arc::new(Desk::new(client.clone(), seams.clone()));
+        tasks.spawn(desk.clone().keep());
+        let configs = FollowedConfigs::new(tasks.clone(), client.clone(), world.queues.providers.clone());
+        Arc::new(Outside { client, world, seams, runner, configs, desk, applied: Mutex::default() })
+    }
+
+    fn applied(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Value>>> {
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The API group of a ClusterProvider whose package runs outside this process.
+    pub(crate) fn admit(&self, provider: &str, package: &str, built_in: &[&str]) -> Result<String, Refusal> {
+        let read = PackageRef::parse(package);
+        let group = outside_group(provider, read, built_in)?;
+        self.runner.admit(read)?;
+        Ok(group)
+    }
+
+    /// What the Lease of that ClusterProvider says.
+    pub(crate) fn heartbeat(&self, provider: &str) -> Heartbeat {
+        let lease = self.world.read().lease_of(provider);
+        Heartbeat::read(lease.as_ref().and_then(|lease| lease.spec.as_ref()), self.seams.now())
+    }
+
+    /// Whether there is, or may be, anything outside that was made for that ClusterProvider.
+    pub(crate) fn is_there(&self, provider: &str) -> bool {
+        self.world.read().lease_of(provider).is_some() || self.applied().contains_key(provider)
+    }
+
+    /// Makes the identity of a ClusterProvider as far as it is not there, and has its package run.
+    pub(crate) async fn serve(&self, provider: &ClusterProvider, group: String) -> Result<Run, ReconcileError> {
+        let name = provider.name_any();
+        let secrets = self.configs.follow(&name, &group);
+        let wanted = OutsideIdentity { provider: name.clone(), group, secrets }.objects();
+        let lease_is_there = self.world.read().lease_of(&name).is_some();
+        let as_applied = self.applied().get(&name) == Some(&wanted);
+        if !(as_applied && lease_is_there) {
+            for object in &wanted {
+                objects::apply(&self.client, object).await?;
+            }
+            self.applied().insert(name.clone(), wanted);
+        }
+        let pull_secrets = provider.spec.package_pull_secret.iter().map(|secret| secret.name.clone()).collect();
+        let order = RunOrder { provider: name, package: provider.spec.package.clone(), pull_secrets };
+        Ok(self.runner.ensure(&order).await?)
+    }
+
+    /// Ends a ClusterProvider's process, and takes away what was made for it; where it is `gone` for good, what it kept too.
+    pub(crate) async fn remove(&self, provider: &str, gone: bool) -> Result<Removal, ReconcileError> {
+        if self.runner.end(provider).await? == Removal::Going {
+            return Ok(Removal::Going);
+        }
+        if gone {
+            self.runner.forget(provider).await?;
+        }
+        self.configs.forget(provider);
+        self.desk.forget(provider);
+        let identity =
+            OutsideIdentity { provider: provider.to_owned(), group: String::new(), secrets: Default::default() };
+        // The Lease comes first when it is made, and goes last.
+        for object in identity.objects().iter().rev() {
+            objects::delete(&self.client, object).await?;
+        }
+        self.applied().remove(provider);
+        Ok(Removal::Gone)
+    }
+
+    /// Admin rights on a Cluster of a provider of another process.
+    pub(crate) async fn admin_access(&self, cluster: &Cluster) -> Result<AdminAccess, ProviderError> {
+        let provider = &cluster.spec.cluster_provider_ref.name;
+        let alive = self.heartbeat(provider).is_alive();
+        self.desk.ask(provider, &cluster.uid().unwrap_or_default(), alive).await
+    }
+}
+
+/// The ClusterProvider whose heartbeat the Lease of that name is.
+pub(crate) fn provider_of_lease(lease: &str) -> Option<&str> {
+    let name = lease.strip_prefix("provider-")?;
+    (provider_object(name) == lease).then_some(name)
+}
