@@ -138,3 +138,150 @@ fn same(one: &Value, other: &Value) -> bool {
     };
     one == other || (!said(one) && !said(other))
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::review::{Caller, Config, Reviewed, review};
+
+    /// A write of the process of a ClusterProvider.
+    fn write(
+        provider: &str,
+        group: &str,
+        kind: &str,
+        subresource: &str,
+        new: &Value,
+        old: &Value,
+    ) -> Result<Reviewed, Denial> {
+        let username = format!("system:serviceaccount:allot-system:provider-{provider}");
+        let caller = Caller { username, uid: "u".to_owned(), groups: Vec::new() };
+        let operation = if old.is_null() { Operation::Create } else { Operation::Update };
+        let request = Request {
+            operation,
+            group,
+            kind,
+            subresource,
+            namespace: "ns",
+            name: "x",
+            object: new,
+            old_object: old,
+            caller: &caller,
+            dry_run: false,
+            now: Timestamp::UNIX_EPOCH,
+        };
+        review(&Config::default(), None, &request)
+    }
+
+    fn by_provider(provider: &str, kind: &str, subresource: &str, new: Value, old: Value) -> Result<Reviewed, Denial> {
+        write(provider, names::GROUP, kind, subresource, &new, &old)
+    }
+
+    #[test]
+    fn a_provider_writes_its_part_of_its_own_clusters_and_nothing_else() {
+        let cluster = json!({"metadata": {"name": "x", "namespace": "ns", "finalizers": ["cluster.openmcp.cloud/cluster"]},
+        "spec": {"clusterProviderRef": {"name": "p", "profile": "a"}, "purposes": ["mcp"]},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "ClusterHealthy", "status": "False"}],
+            "leftovers": [{"uid": "u"}]}});
+        let with = |path: &str, value: Value| {
+            let mut changed = cluster.clone();
+            *changed.pointer_mut(path).expect("a place") = value;
+            changed
+        };
+        let own = json!(["cluster.openmcp.cloud/cluster", "provider.cluster.openmcp.cloud/p"]);
+        let conditions = |healthy: &str, ready: &str| json!([{"type": "ClusterHealthy", "status": healthy}, {"type": "Ready", "status": ready}]);
+        for (provider, subresource, new, refused) in [
+            ("p", "", with("/metadata/finalizers", own.clone()), None),
+            ("q", "", with("/metadata/finalizers", own), Some("not of \"q\"")),
+            ("p", "", with("/metadata/finalizers", json!([])), Some("its own only")),
+            (
+                "p",
+                "",
+                with("/metadata/finalizers", json!(["cluster.openmcp.cloud/cluster", "x/y"])),
+                Some("its own only"),
+            ),
+            ("p", "", with("/spec/purposes", json!([])), Some("spec")),
+            ("p", "", with("/spec/clusterProviderRef/name", json!("q")), Some("spec")),
+            ("q", "", with("/spec/clusterProviderRef/name", json!("q")), Some("not of \"q\"")),
+            (
+                "p",
+                "",
+                with(
+                    "/metadata",
+                    json!({"name": "x", "namespace": "ns", "labels": {"a": "b"},
+            "finalizers": ["cluster.openmcp.cloud/cluster"]}),
+                ),
+                Some("metadata.labels"),
+            ),
+            ("p", "status", with("/status/conditions", conditions("True", "True")), None),
+            ("p", "status", with("/status/conditions", conditions("True", "False")), Some("ClusterHealthy only")),
+            (
+                "p",
+                "status",
+                with("/status/conditions", json!([{"type": "ClusterHealthy", "status": "True"}])),
+                Some("keeps the others"),
+            ),
+            ("q", "status", with("/status/conditions", conditions("True", "True")), Some("not of \"q\"")),
+            ("p", "status", with("/status/leftovers", json!([])), Some("status.leftovers")),
+            (
+                "p",
+                "status",
+                with(
+                    "/status",
+                    json!({"conditions": cluster["status"]["conditions"],
+            "leftovers": [{"uid": "u"}], "phase": "Succeeded", "kubernetes": {"version": "1.36.3"},
+            "providerStatus": {"pid": 7}}),
+                ),
+                None,
+            ),
+        ] {
+            let answer = by_provider(provider, "Cluster", subresource, new.clone(), cluster.clone());
+            match (answer, refused) {
+                (Ok(_), None) => {}
+                (Err(Denial::Forbidden(why)), Some(part)) => assert!(why.contains(part), "{new}: {why}"),
+                (answer, _) => panic!("{provider} {subresource} {new}: {answer:?}"),
+            }
+        }
+        let made = by_provider("p", "Cluster", "", cluster.clone(), Value::Null);
+        assert!(matches!(made, Err(Denial::Forbidden(_))), "{made:?}");
+    }
+
+    #[test]
+    fn a_provider_publishes_the_profiles_of_its_own_cluster_provider_only() {
+        let before = json!({"metadata": {"name": "x"}, "spec": {"package": "p"}, "status": {"ready": false, "reason": "Starting"}});
+        let after = |status: Value| json!({"metadata": {"name": "x"}, "spec": {"package": "p"}, "status": status});
+        let profiles = json!([{"name": "a"}]);
+        let published = after(json!({"ready": false, "reason": "Starting", "profiles": profiles}));
+        assert!(by_provider("x", "ClusterProvider", "status", published.clone(), before.clone()).is_ok());
+        let ready = after(json!({"ready": true, "reason": "Starting", "profiles": profiles}));
+        for (provider, subresource, new) in
+            [("y", "status", &published), ("x", "status", &ready), ("x", "", &published)]
+        {
+            let answer = by_provider(provider, "ClusterProvider", subresource, new.clone(), before.clone());
+            assert!(matches!(answer, Err(Denial::Forbidden(_))), "{provider} {subresource}: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_provider_brings_definitions_of_a_group_of_its_own_and_leaves_what_names_secrets_to_operators() {
+        let write = |group: &str, kind: &str, new: &Value, old: &Value| write("p", group, kind, "", new, old);
+        let definition = |group: &str| json!({"metadata": {"name": "x"}, "spec": {"group": group}});
+        let definitions =
+            |group: &str| write("apiextensions.k8s.io", "CustomResourceDefinition", &definition(group), &Value::Null);
+        assert!(definitions("planes.cluster.openmcp.cloud").is_ok());
+        for group in
+            ["cluster.openmcp.cloud", "local.cluster.openmcp.cloud", "kind.cluster.openmcp.cloud", "example.com", ""]
+        {
+            assert!(definitions(group).is_err(), "{group}");
+        }
+        let config = |spec: Value| json!({"metadata": {"name": "x"}, "spec": spec});
+        let (before, after) = (config(json!({"a": 1})), config(json!({"a": 2})));
+        let group = "planes.cluster.openmcp.cloud";
+        assert!(write(group, "ProviderConfig", &before, &before).is_ok());
+        assert!(write(group, "ProviderConfig", &after, &before).is_err());
+        assert!(write(group, "ProviderConfig", &after, &Value::Null).is_err());
+        assert!(write(group, "ClusterConfig", &after, &before).is_ok());
+    }
+}
