@@ -115,6 +115,10 @@ pub(crate) struct Lifetimes {
     /// How long a new cluster may take before requests look for another one
     #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
     pub(crate) provisioning_deadline: Duration,
+    /// Lifetime of the certificates that the process issues for itself, the admin's included, at least 60s; they are
+    /// replaced while it runs
+    #[arg(long, value_name = "DURATION", default_value = "90d", value_parser = duration::parse)]
+    pub(crate) leaf_lifetime: Duration,
 }
 
 /// `allot controllers`

@@ -21,7 +21,7 @@ const LONGEST_LEASE: Duration = Duration::from_secs(600);
 
 /// Runs one replica until it is told to stop.
 pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
-    check_lifetimes(arguments.lifetimes.access_token_lifetime, arguments.lifetimes.provisioning_deadline)?;
+    check_lifetimes(arguments.lifetimes)?;
     if !(SHORTEST_LEASE..=LONGEST_LEASE).contains(&arguments.lease_duration) {
         return Err(Failure::new(Code::Usage, "--lease-duration must lie between 3s and 10m"));
     }
@@ -46,6 +46,7 @@ pub(crate) async fn run(target: &Target, arguments: Controllers) -> Outcome {
         webhook_address: service.or(url.map(WebhookAddress::Url)),
         lease_duration: arguments.lease_duration,
         environment: arguments.environment,
+        leaf_lifetime: arguments.lifetimes.leaf_lifetime,
         settings: Settings {
             access_token_lifetime: arguments.lifetimes.access_token_lifetime,
             provisioning_deadline: arguments.lifetimes.provisioning_deadline,

@@ -80,6 +80,7 @@ async fn show(folder: &Path, arguments: &Demo) -> Result<Platform, Failure> {
         listen: Some(([127, 0, 0, 1], 0).into()),
         access_token_lifetime: Duration::from_secs(12 * 3600),
         provisioning_deadline: Duration::from_secs(30 * 60),
+        leaf_lifetime: Duration::from_secs(24 * 3600),
         kubeconfig: None,
         provider_dir: None,
         environment: "demo".to_owned(),

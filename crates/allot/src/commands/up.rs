@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use crate::cli::{Target, Up};
+use crate::cli::{Lifetimes, Target, Up};
 use crate::exit::{Code, Failure, Outcome};
 use crate::folder;
 use crate::output::note;
@@ -18,11 +18,15 @@ const SHORTEST_TOKEN_SECS: u64 = 5;
 
 /// A shorter deadline would count every new cluster as late before it can be there.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(1);
+/// The shortest lifetime of a certificate that leaves time to issue another one, and the longest: that of the
+/// authority.
+const SHORTEST_LEAF: Duration = Duration::from_secs(60);
+const LONGEST_LEAF: Duration = Duration::from_secs(3650 * 24 * 3600);
 
 /// Serves until it is told to stop.
 pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
     let started = tokio::time::Instant::now();
-    check_lifetimes(arguments.lifetimes.access_token_lifetime, arguments.lifetimes.provisioning_deadline)?;
+    check_lifetimes(arguments.lifetimes)?;
     if let Some(path) = &arguments.pid_file {
         check_place("--pid-file", path)?;
     }
@@ -37,6 +41,7 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         listen: arguments.listen,
         access_token_lifetime: arguments.lifetimes.access_token_lifetime,
         provisioning_deadline: arguments.lifetimes.provisioning_deadline,
+        leaf_lifetime: arguments.lifetimes.leaf_lifetime,
         kubeconfig: target.kubeconfig.clone(),
         provider_dir: arguments.provider_dir,
         environment: arguments.environment,
@@ -65,13 +70,17 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
 }
 
 /// Refuses what could not work.
-pub(super) fn check_lifetimes(token: Duration, provisioning: Duration) -> Result<(), Failure> {
-    if !(SHORTEST_TOKEN_SECS..=LONGEST_TOKEN_SECS).contains(&token.as_secs()) {
+pub(super) fn check_lifetimes(lifetimes: Lifetimes) -> Result<(), Failure> {
+    let Lifetimes { access_token_lifetime, provisioning_deadline, leaf_lifetime } = lifetimes;
+    if !(SHORTEST_TOKEN_SECS..=LONGEST_TOKEN_SECS).contains(&access_token_lifetime.as_secs()) {
         let message = "--access-token-lifetime must lie between 5s and 24h";
         return Err(Failure::new(Code::Usage, message));
     }
-    if provisioning < SHORTEST_DEADLINE {
+    if provisioning_deadline < SHORTEST_DEADLINE {
         return Err(Failure::new(Code::Usage, "--provisioning-deadline must be at least 1s"));
+    }
+    if !(SHORTEST_LEAF..=LONGEST_LEAF).contains(&leaf_lifetime) {
+        return Err(Failure::new(Code::Usage, "--leaf-lifetime must lie between 60s and 3650d"));
     }
     Ok(())
 }

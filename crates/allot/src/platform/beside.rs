@@ -23,8 +23,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::certificates::{self, Issuer};
 use super::webhooks::Webhooks;
-use super::{DataFolder, listen, seams, service, serving_certificate};
+use super::{DataFolder, listen, seams, service};
 use crate::exit::{Code, Failure};
 
 /// How long a replica waits for the Lease before it says that it stands by.
@@ -55,6 +56,8 @@ pub(crate) struct ReplicaOptions {
     pub(crate) lease_duration: Duration,
     /// What providers are told that the landscape is called.
     pub(crate) environment: String,
+    /// Lifetime of the certificate with which clusters are served.
+    pub(crate) leaf_lifetime: Duration,
     /// What controllers are told.
     pub(crate) settings: Settings,
 }
@@ -78,6 +81,7 @@ pub(crate) struct Replica {
     listen: Option<SocketAddr>,
     url: Option<String>,
     lease_duration: Duration,
+    leaf_lifetime: Duration,
     webhooks: Webhooks,
     tasks: Tasks,
     stop: CancellationToken,
@@ -138,6 +142,7 @@ impl Replica {
             listen: options.listen,
             url: options.url,
             lease_duration: options.lease_duration,
+            leaf_lifetime: options.leaf_lifetime,
             webhooks,
             tasks,
             stop,
@@ -262,14 +267,16 @@ impl Replica {
         }
         let url = self.url.clone().unwrap_or_else(|| format!("https://{address}"));
         let seams = seams();
-        let now = seams.now().as_second();
+        let now = seams.now();
         let known = folder.identity()?;
-        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now), Ok)?;
+        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now.as_second()), Ok)?;
         let name = WebhookAddress::Url(url.clone()).server_name();
-        let serving = serving_certificate(&identity, address, &[name.as_str().into()], now)?;
+        let names = [name.as_str().into(), SubjectName::Ip(address.ip())];
+        let issuer = Issuer::new(&identity.authority, &names, self.leaf_lifetime);
+        let serving = issuer.serving(now)?;
         let config = PlanesConfig {
             store: Arc::new(store.clone()),
-            seams,
+            seams: seams.clone(),
             keys: Arc::new(RandomKeys),
             root_ca_pem: identity.authority.certificate().to_pem().into(),
             created: identity.created()?,
@@ -291,7 +298,9 @@ impl Replica {
             tokio::time::sleep(FIRST_TURN_LOOK).await;
         }
         let certificates = Arc::new(ServingCertificates::new(&serving)?);
-        service::serve(tasks, listener, server_config(certificates)?, planes.server());
+        service::serve(tasks, listener, server_config(certificates.clone())?, planes.server());
+        // Of admins there is none here: who asks by AccessRequest gets the authority, which stays.
+        tasks.spawn(certificates::renew(issuer, certificates, seams, now, |_| std::future::ready(Ok(()))));
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! `allotment-landscape`.
 
 mod beside;
+mod certificates;
 mod children;
 mod files;
 mod listen;
@@ -15,29 +16,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_apiserver::auth::GROUP_MASTERS;
 use allotment_apiserver::server::ApiServer;
 use allotment_apiserver::tls::{ServingCertificates, server_config};
 use allotment_controllers::Settings;
 use allotment_controllers::frame::Tasks;
 use allotment_landscape::{Config, Landscape};
-use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, Leaf, LeafUsage, RandomKeys, SubjectName};
+use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, RandomKeys, SubjectName};
 use allotment_store::{Embedded, OpenError};
 use anyhow::Context as _;
 use tracing::warn;
 
 use crate::exit::{Code, Failure};
 pub(crate) use beside::{Replica, ReplicaOptions, Role};
+use certificates::Issuer;
 use children::{Children, ChildrenConfig};
-use files::Identity;
 pub(crate) use files::{DataFolder, write_private};
 pub(crate) use outputs::check_place;
 pub(crate) use seams::seams;
 
 /// What the platform is called in kubeconfigs.
 const CLUSTER_NAME: &str = "allotment";
-/// Lifetime of the admin's and the server's certificates. They are issued anew at each start.
-const LEAF_LIFETIME_SECS: i64 = 365 * 24 * 3600;
 
 /// What a platform is started with.
 #[derive(Clone, Debug)]
@@ -50,6 +48,9 @@ pub(crate) struct Options {
     pub(crate) access_token_lifetime: Duration,
     /// How long a new Cluster may take before requests look for another one.
     pub(crate) provisioning_deadline: Duration,
+    /// Lifetime of the listener's and the admin's certificates; they are issued anew at each start and long before
+    /// they end.
+    pub(crate) leaf_lifetime: Duration,
     /// Where to write the admin's kubeconfig besides.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Where executables of providers may lie; unset: none is run.
@@ -85,16 +86,16 @@ impl Platform {
         let (listener, store) = listen::claim(&folder, options.listen).await?;
         let address = listener.local_addr().context("cannot tell the address")?;
         folder.set_address(address)?;
-        let now = seams.now().as_second();
-        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now), Ok)?;
+        let now = seams.now();
+        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now.as_second()), Ok)?;
         let url = format!("https://{address}");
-        let serving = serving_certificate(&identity, address, &[], now)?;
-        let admin = admin_certificate(&identity, now)?;
+        let issuer = Issuer::new(&identity.authority, &[SubjectName::Ip(address.ip())], options.leaf_lifetime);
+        let (serving, admin) = (issuer.serving(now)?, issuer.admin(now)?);
         let root_ca_pem: Arc<str> = identity.authority.certificate().to_pem().into();
 
         let config = Config {
             store: Arc::new(store.clone()),
-            seams,
+            seams: seams.clone(),
             keys: Arc::new(RandomKeys),
             authority: identity.authority.clone(),
             service_account_key: identity.service_account_key.clone(),
@@ -116,7 +117,7 @@ impl Platform {
         });
         let landscape = landscape.with_runner(Arc::new(children));
         let certificates = Arc::new(ServingCertificates::new(&serving)?);
-        service::serve(&tasks, listener, server_config(certificates)?, &server);
+        service::serve(&tasks, listener, server_config(certificates.clone())?, &server);
         landscape.ensure().await.map_err(anyhow::Error::from)?;
         let settings = Settings {
             access_token_lifetime: options.access_token_lifetime,
@@ -124,12 +125,12 @@ impl Platform {
         };
         landscape.start_controllers(&tasks, landscape.client(), &settings).synced().await;
 
-        let text = kubeconfig(&url, &root_ca_pem, admin);
         let own = folder.kubeconfig();
-        let paths = [Some(own.clone()), options.kubeconfig.clone()];
-        for path in paths.into_iter().flatten() {
-            let Err(error) = write_private(&path, text.as_bytes()) else { continue };
-            if outputs::keeps_working(&path, &error, &url, &root_ca_pem, now) {
+        let paths: Vec<PathBuf> = [Some(own.clone()), options.kubeconfig.clone()].into_iter().flatten().collect();
+        let text = kubeconfig(&url, &root_ca_pem, admin);
+        for path in &paths {
+            let Err(error) = write_private(path, text.as_bytes()) else { continue };
+            if outputs::keeps_working(path, &error, &url, &root_ca_pem, now.as_second()) {
                 // What is there leads here too; a platform that can be read is better than none.
                 warn!(path = %path.display(), %error, "the kubeconfig cannot be written anew; the one of before is kept");
                 continue;
@@ -137,6 +138,9 @@ impl Platform {
             let message = format!("cannot write the kubeconfig {}: {error}", path.display());
             return Err(Failure::new(Code::Failed, message));
         }
+        let admins = Admins { issuer: issuer.clone(), url: url.clone(), root_ca_pem, paths };
+        let write = move |now| std::future::ready(admins.write(now));
+        tasks.spawn(certificates::renew(issuer, certificates, seams, now, write));
         let kubeconfig = options.kubeconfig.unwrap_or(own);
         Ok(Platform { folder, kubeconfig, address, url, server, store, tasks })
     }
@@ -169,46 +173,25 @@ impl Platform {
     }
 }
 
-fn serving_certificate(
-    identity: &Identity,
-    address: SocketAddr,
-    further: &[SubjectName],
-    now: i64,
-) -> anyhow::Result<CertificatePair> {
-    let mut names: Vec<SubjectName> = ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default"]
-        .into_iter()
-        .chain(["kubernetes.default.svc", "kubernetes.default.svc.cluster.local"])
-        .map(SubjectName::from)
-        .collect();
-    for own in further.iter().cloned().chain([SubjectName::Ip(address.ip())]) {
-        if !names.contains(&own) {
-            names.push(own);
+/// The admin's kubeconfigs.
+struct Admins {
+    issuer: Issuer,
+    url: String,
+    root_ca_pem: Arc<str>,
+    paths: Vec<PathBuf>,
+}
+
+impl Admins {
+    /// Writes them anew. What was put in the place of one meanwhile is somebody's own.
+    fn write(&self, now: jiff::Timestamp) -> anyhow::Result<()> {
+        let text = kubeconfig(&self.url, &self.root_ca_pem, self.issuer.admin(now)?);
+        for path in &self.paths {
+            outputs::check_kubeconfig(path).map_err(|failure| failure.error)?;
+            let written = write_private(path, text.as_bytes());
+            written.with_context(|| format!("cannot write the kubeconfig {}", path.display()))?;
         }
+        Ok(())
     }
-    let leaf = Leaf {
-        common_name: "allotment".to_owned(),
-        organization: None,
-        usage: LeafUsage::Server,
-        names,
-        lifetime_secs: LEAF_LIFETIME_SECS,
-    };
-    issue(identity, &leaf, now)
-}
-
-fn admin_certificate(identity: &Identity, now: i64) -> anyhow::Result<CertificatePair> {
-    let leaf = Leaf {
-        common_name: "allotment-admin".to_owned(),
-        organization: Some(GROUP_MASTERS.to_owned()),
-        usage: LeafUsage::Client,
-        names: Vec::new(),
-        lifetime_secs: LEAF_LIFETIME_SECS,
-    };
-    issue(identity, &leaf, now)
-}
-
-fn issue(identity: &Identity, leaf: &Leaf, now: i64) -> anyhow::Result<CertificatePair> {
-    use allotment_pki::KeySource as _;
-    Ok(identity.authority.issue(leaf, RandomKeys.generate()?, now)?)
 }
 
 fn kubeconfig(url: &str, root_ca_pem: &str, admin: CertificatePair) -> String {
