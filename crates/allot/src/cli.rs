@@ -86,6 +86,13 @@ pub(crate) enum Command {
 
 /// `allot up`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot up
+  allot up --data-dir ./platform --kubeconfig platform.kubeconfig --listen 127.0.0.1:7443
+  allot up --leaf-lifetime 7d --access-token-lifetime 1h
+
+It runs until Ctrl-C. Started again on the same folder it serves what was there on the same address.")]
 pub(crate) struct Up {
     /// Folder that keeps everything [default: allot's folder below the user's data folder]
     #[arg(long, value_name = "DIR")]
@@ -123,9 +130,13 @@ pub(crate) struct Lifetimes {
 
 /// `allot controllers`
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "The API server is that of --kubeconfig or $KUBECONFIG, else the one around this pod. Of several replicas one acts; all answer reviews. What rights are needed: docs/controllers.md."
-)]
+#[command(after_help = "\
+Examples:
+  allot controllers --data-dir ./clusters --kubeconfig cluster.kubeconfig
+  allot controllers --data-dir /data --listen 0.0.0.0:7443 --url https://clusters.example.com:7443
+
+The API server is that of --kubeconfig or $KUBECONFIG, else the one around this pod. Of several replicas one acts; all \
+answer reviews. What rights are needed: docs/controllers.md.")]
 pub(crate) struct Controllers {
     /// Folder that keeps the clusters of provider `local`; only the replica that acts uses it
     #[arg(long, value_name = "DIR")]
@@ -172,6 +183,10 @@ pub(crate) struct Service {
 
 /// `allot demo`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot demo
+  allot demo --keep")]
 pub(crate) struct Demo {
     /// Keep the landscape running afterwards, until Ctrl-C
     #[arg(long)]
@@ -189,6 +204,9 @@ pub(crate) enum Store {
 
 /// `allot store check`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot store check --data-dir ./platform")]
 pub(crate) struct StoreCheck {
     /// The data folder [default: that of `allot up`]
     #[arg(long, value_name = "DIR")]
@@ -200,9 +218,13 @@ pub(crate) struct StoreCheck {
 
 /// `allot store repair`
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Without --yes it says what would be kept and lost, changes nothing and ends with code 1. What is lost is kept in files `damaged-...` beside the store's own."
-)]
+#[command(after_help = "\
+Examples:
+  allot store repair --data-dir ./platform
+  allot store repair --data-dir ./platform --yes
+
+Without --yes it says what would be kept and lost, changes nothing and ends with code 1. What is lost is \
+kept in files `damaged-...` beside the store's own.")]
 pub(crate) struct StoreRepair {
     /// The data folder [default: that of `allot up`]
     #[arg(long, value_name = "DIR")]
@@ -217,6 +239,9 @@ pub(crate) struct StoreRepair {
 
 /// `allot crds`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot crds | kubectl apply -f -")]
 pub(crate) struct Crds {
     /// How to print them
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
@@ -225,6 +250,10 @@ pub(crate) struct Crds {
 
 /// `allot traits`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot traits
+  allot traits -o name")]
 pub(crate) struct Traits {
     /// How to print them
     #[arg(short, long, value_name = "FORMAT", value_enum)]
@@ -233,6 +262,9 @@ pub(crate) struct Traits {
 
 /// `allot version`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot version -o json")]
 pub(crate) struct Version {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", value_enum)]
@@ -241,6 +273,10 @@ pub(crate) struct Version {
 
 /// `allot completion`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  source <(allot completion bash)
+  allot completion fish > ~/.config/fish/completions/allot.fish")]
 pub(crate) struct Completion {
     /// The shell
     #[arg(value_enum)]
@@ -259,6 +295,10 @@ pub(crate) struct ProviderGuard {
 
 /// `allot help`
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot help explain request
+  allot help exit-codes")]
 pub(crate) struct Help {
     /// A command, or `exit-codes`
     pub(crate) topic: Vec<String>,
@@ -389,6 +429,38 @@ mod tests {
         check(&with(&["--url", "http://example.com"]), Some("https://HOST"));
         check(&with(&["--url", "https://example.com/path"]), Some("https://HOST"));
         check(&["allot", "controllers"], Some("--data-dir"));
+    }
+
+    /// Every command that does something, by its words.
+    fn leaves(command: &clap::Command, words: &[String], found: &mut Vec<(Vec<String>, clap::Command)>) {
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            let words = [words, &[below.get_name().to_owned()]].concat();
+            match below.has_subcommands() {
+                true => leaves(below, &words, found),
+                false => found.push((words, below.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_of_every_command_has_examples_and_each_is_taken() {
+        let mut found = Vec::new();
+        leaves(&super::Cli::command(), &["allot".to_owned()], &mut found);
+        assert!(found.len() >= 15, "{found:?}");
+        for (words, command) in found {
+            let name = words.join(" ");
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let mut examples = 0;
+            for line in help.lines().filter(|line| line.contains(&name)) {
+                let Some(example) = line.strip_prefix("  ") else { continue };
+                let typed = example.trim_start_matches("source <(").split(['>', '|', ')']).next().unwrap_or_default();
+                let typed: Vec<String> = typed.split_whitespace().map(|word| word.replace('\'', "")).collect();
+                let taken = super::Cli::command().try_get_matches_from(&typed);
+                assert!(taken.is_ok(), "{example}: {}", taken.expect_err("refused"));
+                examples += 1;
+            }
+            assert!(help.starts_with("Examples:\n") && examples > 0, "{name} has no example in its help: {help}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod access;
 mod admission;
 mod beside;
+mod commands;
 mod credentials;
 mod deletion;
 mod existing;
@@ -15,3 +16,4 @@ mod kube_rs;
 mod policy;
 mod prefixes;
 mod requests;
+mod rest;
