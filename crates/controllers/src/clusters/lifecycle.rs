@@ -88,6 +88,7 @@ impl Reconcile for Lifecycle {
                 | ClusterPlan::MarkIdle(write)
                 | ClusterPlan::MarkUsed(write)
                 | ClusterPlan::MarkDraining(write)
+                | ClusterPlan::NoteLost(write)
                 | ClusterPlan::WriteStatus(write) => self.write(write).await?,
             };
             if !seen {

@@ -58,7 +58,8 @@ impl Reconcile for Planes {
             let Some(provider) = self.directory.of_cluster(&self.world, &cluster) else { return Ok(Next::Change) };
             let order = |provider: &Arc<dyn Provider>| self.directory.order(&self.world, provider.as_ref(), &cluster);
             let (finalizer, now) = (provider.finalizer(), self.seams.now());
-            match decide_plane(&PlaneObserved { cluster: &cluster, finalizer, answer: &answer, now }) {
+            let published = self.world.read().snapshot.publishes_profile_of(&cluster);
+            match decide_plane(&PlaneObserved { cluster: &cluster, finalizer, published, answer: &answer, now }) {
                 PlanePlan::Done { again } => return Ok(again.map_or(Next::Change, Next::After)),
                 PlanePlan::Serve => answer = Answer::Served(provider.ensure(&order(&provider)).await?),
                 PlanePlan::Remove => answer = Answer::Removed(provider.remove(&order(&provider)).await?),

@@ -28,6 +28,11 @@ impl Spares {
     pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams, choosing: Choosing) -> Self {
         Spares { client, world, seams, choosing }
     }
+
+    fn decide(&self, key: &ObjectKey) -> PurposePlan {
+        let mut texts = proposals(self.seams.entropy.as_ref());
+        decide_purpose(&self.world.read().snapshot, &key.name, self.seams.now(), &mut texts)
+    }
 }
 
 #[async_trait]
@@ -38,14 +43,20 @@ impl Reconcile for Spares {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         for _ in 0..MOST_STEPS {
-            let _choosing = self.choosing.lock().await;
-            let mut texts = proposals(self.seams.entropy.as_ref());
-            let plan = decide_purpose(&self.world.read().snapshot, &key.name, self.seams.now(), &mut texts);
+            let mut plan = self.decide(key);
+            let mut _choosing = None;
+            if matches!(plan, PurposePlan::RecordSpareName(_) | PurposePlan::CreateSpare(_)) {
+                _choosing = Some(self.choosing.lock().await);
+                // Whoever chose before may have changed what is missing.
+                plan = self.decide(key);
+            }
             let write = match &plan {
                 PurposePlan::Done { again } => {
                     return Ok(again.map_or(Next::Change, |at| Next::After(self.seams.until(at))));
                 }
-                PurposePlan::RecordSpareName(write) | PurposePlan::CreateSpare(write) => write,
+                PurposePlan::RecordSpareName(write)
+                | PurposePlan::CreateSpare(write)
+                | PurposePlan::WriteStatus(write) => write,
             };
             match execute(&self.client, MANAGER, write).await? {
                 Some(written) => self.world.took(written),

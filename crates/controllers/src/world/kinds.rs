@@ -114,11 +114,17 @@ impl Mirrored for ClusterProvider {
 
     fn wake(state: &State, queues: &Queues, change: &Change<Self>) {
         queues.providers.add(change.key.clone());
-        let package = |side: &Option<std::sync::Arc<Self>>| side.as_ref().map(|found| found.spec.package.clone());
-        if package(&change.before) == package(&change.after) {
+        let told = |side: &Option<std::sync::Arc<Self>>| {
+            side.as_ref().map(|found| {
+                let profiles = found.status.iter().flat_map(|status| &status.profiles);
+                (found.spec.package.clone(), profiles.map(|profile| profile.name.clone()).collect::<Vec<_>>())
+            })
+        };
+        if told(&change.before) == told(&change.after) {
             return;
         }
-        // Whose part of a Cluster it is hangs on the package; that changes hardly ever.
+        // Whose part of a Cluster it is hangs on the package, and whether it is begun on the profile; both change hardly
+        // ever.
         let of_it = |cluster: &Cluster| cluster.spec.cluster_provider_ref.name == change.key.name;
         for (key, _) in state.clusters.iter().filter(|(_, cluster)| of_it(cluster)) {
             queues.planes.add(key.clone());

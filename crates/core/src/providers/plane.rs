@@ -74,6 +74,8 @@ pub struct PlaneObserved<'a> {
     pub cluster: &'a Cluster,
     /// The provider's finalizer.
     pub finalizer: &'a str,
+    /// Whether its profile is published: nothing is begun for one of a profile that is not.
+    pub published: bool,
     /// What the provider said in this pass.
     pub answer: &'a Answer,
     /// The time now.
@@ -105,7 +107,7 @@ pub fn decide_plane(observed: &PlaneObserved<'_>) -> PlanePlan {
     let metadata = &observed.cluster.metadata;
     let going = metadata.deletion_timestamp.is_some();
     let held = has_finalizer(metadata, observed.finalizer);
-    if going && !held {
+    if !held && (going || !observed.published) {
         return PlanePlan::Done { again: None };
     }
     if going && !has_finalizer(metadata, names::CLUSTER_FINALIZER) {
@@ -188,7 +190,7 @@ mod tests {
     }
 
     fn decide(cluster: &Cluster, answer: &Answer) -> PlanePlan {
-        decide_plane(&PlaneObserved { cluster, finalizer: OURS, answer, now: NOW })
+        decide_plane(&PlaneObserved { cluster, finalizer: OURS, published: true, answer, now: NOW })
     }
 
     fn waiting() -> Removal {
@@ -205,6 +207,23 @@ mod tests {
             PlanePlan::WriteStatus(_) => "report",
             PlanePlan::RemoveFinalizer(_) => "let go",
         }
+    }
+
+    #[test]
+    fn of_a_profile_that_is_not_published_nothing_is_made_and_what_is_there_goes_on() {
+        let plan = |finalizers: &[&str]| {
+            let cluster = cluster(finalizers, false, Value::Null);
+            let answer = &Answer::None;
+            word(&decide_plane(&PlaneObserved {
+                cluster: &cluster,
+                finalizer: OURS,
+                published: false,
+                answer,
+                now: NOW,
+            }))
+        };
+        assert_eq!(plan(&[names::CLUSTER_FINALIZER]), "done");
+        assert_eq!(plan(&[names::CLUSTER_FINALIZER, OURS]), "serve");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::aggregate::{DEFAULT_IDLE_GRACE, retention};
 use super::conditions::{Said, find, is_true, put, whole_seconds};
 use super::making::ceilings;
 use super::plan::{ClusterPlan, ConfirmAbsent};
-use super::request::{add_finalizer, annotate, is_forced, release_write, remove_finalizer, to_value};
+use super::request::{add_finalizer, annotate, is_forced, note_lost, release_write, remove_finalizer, to_value};
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
 use super::spares;
 use crate::access::{standing_by_provider, strike_leftovers};
@@ -109,6 +109,11 @@ fn users(snapshot: &Snapshot, cluster: &Cluster) -> BTreeSet<String> {
 }
 
 fn decide_deletion(snapshot: &Snapshot, cluster: &Cluster, users: &BTreeSet<String>, now: Timestamp) -> ClusterPlan {
+    if is_forced(&cluster.metadata)
+        && let Some(write) = note_losers(snapshot, cluster)
+    {
+        return ClusterPlan::NoteLost(write);
+    }
     if (users.is_empty() || is_forced(&cluster.metadata))
         && let Some(write) = remove_finalizer(Kind::Cluster, &cluster.metadata, names::CLUSTER_FINALIZER)
     {
@@ -118,6 +123,18 @@ fn decide_deletion(snapshot: &Snapshot, cluster: &Cluster, users: &BTreeSet<Stri
         return ClusterPlan::RemoveFinalizer { write, told };
     }
     tell(snapshot, cluster, users, now, None)
+}
+
+/// The next tenant that has to know that it loses the Cluster: what else tells of it, the Grant, may go before the
+/// request does.
+fn note_losers(snapshot: &Snapshot, cluster: &Cluster) -> Option<Write> {
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let live = cluster.spec.tenants.iter().filter(|tenant| !tenant.released);
+    let requests = live.filter_map(|tenant| {
+        let request = snapshot.requests.get(&tenant_key(tenant))?;
+        (request.metadata.uid.as_deref() == Some(tenant.request_uid.as_str())).then_some(request)
+    });
+    requests.filter_map(|request| note_lost(request, uid)).next()
 }
 
 /// `deletionPolicy`, `idleGrace` and `ceilings` follow the Purposes. Of a Cluster written by hand only

@@ -86,7 +86,7 @@ pub struct ConfirmAbsent {
     pub uid: String,
 }
 
-/// The next write for one Purpose: what its `warm` asks for.
+/// The next write for one Purpose: what its `warm` asks for, and what its status says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PurposePlan {
     /// Nothing to write, until an input changes or, where given, until then.
@@ -98,6 +98,8 @@ pub enum PurposePlan {
     RecordSpareName(Write),
     /// Make a spare Cluster.
     CreateSpare(Write),
+    /// Say in the status what there is, and why a spare is missing.
+    WriteStatus(Write),
 }
 
 impl PurposePlan {
@@ -105,7 +107,9 @@ impl PurposePlan {
     pub fn write(&self) -> Option<&Write> {
         match self {
             PurposePlan::Done { .. } => None,
-            PurposePlan::RecordSpareName(write) | PurposePlan::CreateSpare(write) => Some(write),
+            PurposePlan::RecordSpareName(write) | PurposePlan::CreateSpare(write) | PurposePlan::WriteStatus(write) => {
+                Some(write)
+            }
         }
     }
 }
@@ -137,6 +141,8 @@ pub enum ClusterPlan {
     MarkDraining(Write),
     /// Delete the Cluster that nobody uses.
     Delete(Write),
+    /// Note in a request that its Cluster goes by force, before it does.
+    NoteLost(Write),
     /// Let the Cluster go: nobody uses it, or it is deleted by force.
     RemoveFinalizer {
         /// The write.
@@ -159,6 +165,7 @@ impl ClusterPlan {
             | ClusterPlan::MarkIdle(write)
             | ClusterPlan::MarkUsed(write)
             | ClusterPlan::MarkDraining(write)
+            | ClusterPlan::NoteLost(write)
             | ClusterPlan::Delete(write)
             | ClusterPlan::RemoveFinalizer { write, .. }
             | ClusterPlan::WriteStatus(write) => Some(write),

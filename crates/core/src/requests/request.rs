@@ -48,6 +48,13 @@ pub fn decide_request(
         Some(_) => status_plan(request, &Outcome::Waiting { message: FOREIGN_GRANT.to_owned() }, now),
         None => match snapshot.tenancies.get(uid).and_then(|clusters| clusters.first()) {
             Some(cluster) => decide_grant(snapshot, request, uid, cluster),
+            None if annotation(&request.metadata, names::LOST_CLUSTER).is_some() => {
+                let bound = bound_to(request).unwrap_or_default();
+                let message = format!(
+                    "Cluster {bound} is gone, and so is the Grant of it; delete and re-create the request to get another"
+                );
+                status_plan(request, &Outcome::Waiting { message }, now)
+            }
             None => decide_placement(snapshot, key, request, uid, now, proposals),
         },
     }
@@ -125,7 +132,9 @@ fn decide_granted(
         let unseen = !snapshot.is_gone(&grant.spec.cluster_ref.uid);
         return match young.filter(|until| unseen && now.as_second() < *until) {
             Some(until) => Plan::Done { again: Timestamp::from_second(until).ok() },
-            None => grant_status(request, grant, GrantPhase::Lost)
+            None => note_lost(request, &grant.spec.cluster_ref.uid)
+                .map(Plan::RecordBinding)
+                .or_else(|| grant_status(request, grant, GrantPhase::Lost))
                 .unwrap_or_else(|| status_plan(request, &Outcome::Lost { grant, bound }, now)),
         };
     };
@@ -246,6 +255,13 @@ fn record_binding(request: &ClusterRequest, cluster: &ObjectKey) -> Option<Plan>
         let note = [(names::CLUSTER_NAME, cluster.to_string())];
         Plan::RecordBinding(apply_metadata(Kind::ClusterRequest, &request.metadata, &note, finalizer))
     })
+}
+
+/// Notes that the Cluster of a request is gone for good; `None` where that is noted. It outlives the Grant.
+pub(crate) fn note_lost(request: &ClusterRequest, cluster_uid: &str) -> Option<Write> {
+    let noted = annotation(&request.metadata, names::LOST_CLUSTER).is_some();
+    let note = BTreeMap::from([(names::LOST_CLUSTER, Some(cluster_uid.to_owned()))]);
+    (!noted).then(|| annotate(Kind::ClusterRequest, &request.metadata, &note))
 }
 
 /// The request under the platform's finalizer, with a note of that Cluster.

@@ -184,9 +184,7 @@ impl Snapshot {
             let rank = self.rank_shape(shape, search)?;
             let strategy = search.asked.strategy;
             let (tenants, key) = self.first_in_time(members, strategy, search.now)?;
-            let tenants = i64::try_from(tenants).unwrap_or(i64::MAX);
-            let by_strategy = if strategy == Strategy::Pack { -tenants } else { tenants };
-            Some((shape.spare, rank, by_strategy, key))
+            Some((shape.spare, rank, by_strategy(strategy, tenants), key))
         });
         fitting.min().map(|(.., key)| key.clone())
     }
@@ -270,18 +268,35 @@ impl Snapshot {
                 weight: Reverse(weight(&asked.demands, &profile.traits)),
                 position: position(asked, provider, name),
             };
-            Some((rank, Reverse(chosen.version.clone()), provider, name, chosen))
+            let tenants = self.tenants_of_profile.get(&(provider.clone(), name.clone())).copied().unwrap_or_default();
+            let by_strategy = by_strategy(asked.strategy, tenants);
+            Some(((rank, by_strategy, Reverse(chosen.version.clone())), provider, name, chosen))
         });
-        let best = fitting
-            .min_by(|left, right| (&left.0, &left.1, left.2, left.3).cmp(&(&right.0, &right.1, right.2, right.3)))?;
-        Some((best.2.clone(), best.3.clone(), best.4))
+        let best = fitting.min_by(|left, right| (&left.0, left.1, left.2).cmp(&(&right.0, right.1, right.2)))?;
+        Some((best.1.clone(), best.2.clone(), best.3))
     }
 
     /// A purpose that as many Clusters list as its `maxClusters` allows, and how many.
     pub(crate) fn purpose_is_full(&self, name: &str) -> Option<(String, usize)> {
         let most = usize::try_from(self.purpose(name)?.max_clusters?).ok()?;
-        let count = self.by_purpose.get(name).map_or(0, BTreeSet::len);
+        let count = self.count_clusters(name);
         (count >= most).then(|| (name.to_owned(), count))
+    }
+
+    /// How many Clusters count against a Purpose's `maxClusters`: all that list it, but those that somebody wrote by hand
+    /// where the Purpose lets nobody ask for it, and operators write no Clusters.
+    pub(crate) fn count_clusters(&self, name: &str) -> usize {
+        let all = self.by_purpose.get(name).map_or(0, BTreeSet::len);
+        let Some(purpose) = self.purpose(name).filter(|purpose| purpose.allowed_namespaces.is_some()) else {
+            return all;
+        };
+        let operators = purpose.namespace.as_deref().unwrap_or(names::CLUSTERS_NAMESPACE);
+        let uncounted = self.by_hand.iter().filter(|key| {
+            let lists =
+                self.clusters.get(key).is_some_and(|cluster| cluster.spec.purposes.iter().any(|has| has == name));
+            lists && key.namespace != operators && !self.namespace_allowed(&key.namespace, purpose)
+        });
+        all - uncounted.count().min(all)
     }
 
     /// Whether a profile has as many Clusters as it makes, those being deleted included: what they stand for is
@@ -473,6 +488,15 @@ struct Rank {
     deprecated: bool,
     weight: Reverse<i64>,
     position: usize,
+}
+
+/// Where a candidate with so many tenants stands among those that fit alike; the least is the first.
+fn by_strategy(strategy: Strategy, tenants: usize) -> i64 {
+    let tenants = i64::try_from(tenants).unwrap_or(i64::MAX);
+    match strategy {
+        Strategy::Balanced => tenants,
+        Strategy::Pack => -tenants,
+    }
 }
 
 fn weight(demands: &[Demand], traits: &BTreeSet<String>) -> i64 {

@@ -89,6 +89,10 @@ pub struct Snapshot {
     pub(crate) unused_spares: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_purpose: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_provider: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// Clusters that were written by hand.
+    pub(crate) by_hand: BTreeSet<ObjectKey>,
+    /// By provider, then profile: how many tenants have room on its Clusters.
+    pub(crate) tenants_of_profile: BTreeMap<(String, String), usize>,
     /// By UID of the request: the Clusters that have it as a tenant.
     pub(crate) tenancies: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// By UID of the Cluster: the AccessRequests that live in it.
@@ -144,6 +148,8 @@ impl Snapshot {
             unused_spares: BTreeMap::new(),
             by_purpose: BTreeMap::new(),
             by_provider: BTreeMap::new(),
+            by_hand: BTreeSet::new(),
+            tenants_of_profile: BTreeMap::new(),
             tenancies: BTreeMap::new(),
             live_access: BTreeMap::new(),
             access_to_request: BTreeMap::new(),
@@ -295,6 +301,11 @@ impl Snapshot {
     pub(crate) fn profile_of(&self, cluster: &Cluster) -> Option<&ProfileEntry> {
         let reference = &cluster.spec.cluster_provider_ref;
         self.profiles.get(&reference.name)?.get(&reference.profile)
+    }
+
+    /// Whether the profile of a Cluster is published.
+    pub fn publishes_profile_of(&self, cluster: &Cluster) -> bool {
+        self.profile_of(cluster).is_some()
     }
 
     /// Whether namespaces of this name, with the labels it has, are selected.

@@ -10,18 +10,22 @@
 use std::collections::BTreeMap;
 
 use allotment_api::names;
-use allotment_api::reasons::ConditionType;
-use allotment_api::requests::{Cluster, ClusterProviderRef, ClusterRequestSpec};
-use k8s_openapi::jiff::Timestamp;
+use allotment_api::reasons::{ConditionType, SparesReason};
+use allotment_api::requests::{Cluster, ClusterProviderRef, ClusterRequestSpec, Purpose, PurposeStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::aggregate::{Aggregated, aggregate};
-use super::conditions::is_true;
+use super::conditions::{Said, is_true, whole_seconds};
 use super::making::{free_name, new_cluster};
 use super::plan::PurposePlan;
-use super::request::{annotate, create};
+use super::request::{annotate, create, to_value};
 use super::select::unmet_traits;
 use super::snapshot::{Snapshot, annotation};
-use crate::write::{Kind, ObjectKey};
+use crate::write::{Kind, ObjectKey, write_status};
+
+/// How often counts are written that alone have changed, in seconds: they change with each Cluster.
+const COUNTS_AGAIN_SECS: i64 = 10;
 
 /// What a spare is worth; the least is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +44,12 @@ struct Ranked<'a> {
     warm: usize,
 }
 
-impl Ranked<'_> {
+impl<'a> Ranked<'a> {
+    /// Those that the next requests get.
+    fn open(&self) -> impl Iterator<Item = &'a ObjectKey> {
+        self.spares.iter().filter(|(worth, ..)| *worth == Worth::Open).map(|(_, _, key)| *key)
+    }
+
     /// Whether a spare is one of those that `warm` keeps.
     fn keeps(&self, key: &ObjectKey) -> bool {
         let useful = |(worth, ..): &&(Worth, bool, &ObjectKey)| *worth != Worth::Useless;
@@ -48,46 +57,131 @@ impl Ranked<'_> {
     }
 }
 
-/// The next write for a Purpose: another spare, if one is missing and may be made. `proposals` are random texts
-/// as for [`super::decide_request`].
+/// Where a Purpose stands with its spares.
+enum Standing {
+    /// It has them all, and they stay so until then.
+    Enough { again: Option<Timestamp> },
+    /// One is missing, and this write is the next step to it.
+    Next(PurposePlan),
+    /// One is missing and cannot be made.
+    Missing(SparesReason, String),
+}
+
+/// The next write for a Purpose: another spare, if one is missing and may be made; then what its status says.
+/// `proposals` are random texts as for [`super::decide_request`].
 pub fn decide_purpose(
     snapshot: &Snapshot,
     name: &str,
     now: Timestamp,
     proposals: &mut dyn Iterator<Item = String>,
 ) -> PurposePlan {
-    let nothing = PurposePlan::Done { again: None };
-    let Some(purpose) = snapshot.purposes.get(name) else { return nothing };
-    let Some(asked) = asked_alone(snapshot, name) else { return nothing };
-    let ranked = rank(snapshot, name, Some(&asked), now);
-    let open = || ranked.spares.iter().filter(|(worth, ..)| *worth == Worth::Open);
-    if open().count() >= ranked.warm || purpose.metadata.deletion_timestamp.is_some() {
-        let overdue = open().filter_map(|(_, _, key)| snapshot.becomes_overdue(snapshot.clusters.get(key)?));
-        return PurposePlan::Done { again: overdue.min() };
+    let Some(purpose) = snapshot.purposes.get(name) else { return PurposePlan::Done { again: None } };
+    if purpose.metadata.deletion_timestamp.is_some() {
+        return PurposePlan::Done { again: None };
     }
-    let nowhere = asked.namespace.as_ref().is_some_and(|namespace| !snapshot.namespaces.contains_key(namespace));
-    if nowhere || snapshot.purpose_is_full(name).is_some() {
-        return nothing;
+    let asked = asked_alone(snapshot, name);
+    let ranked = rank(snapshot, name, asked.as_ref(), now);
+    let (said, again) = match standing(snapshot, name, purpose, asked.as_ref(), &ranked, proposals) {
+        Standing::Next(plan) => return plan,
+        Standing::Enough { again } => {
+            let message = format!("{} of the {} Clusters kept ready are there", ranked.open().count(), ranked.warm);
+            ((SparesReason::AllGood, message), again)
+        }
+        Standing::Missing(reason, message) => ((reason, message), None),
+    };
+    tell(snapshot, name, purpose, &ranked, said, now, again)
+}
+
+fn standing(
+    snapshot: &Snapshot,
+    name: &str,
+    purpose: &Purpose,
+    asked: Option<&Aggregated>,
+    ranked: &Ranked<'_>,
+    proposals: &mut dyn Iterator<Item = String>,
+) -> Standing {
+    if ranked.open().count() >= ranked.warm {
+        let overdue = ranked.open().filter_map(|key| snapshot.becomes_overdue(snapshot.clusters.get(key)?));
+        return Standing::Enough { again: overdue.min() };
     }
+    let Some(asked) = asked else {
+        let message = "what the Purpose asks for contradicts itself: no Cluster could ever have it".to_owned();
+        return Standing::Missing(SparesReason::Contradiction, message);
+    };
     // A spare has no requester in whose namespace it could live, dedicated or not.
     let namespace = asked.namespace.as_deref().unwrap_or(names::CLUSTERS_NAMESPACE);
-    let Some((provider, profile, version)) = snapshot.best_profile(&asked) else { return nothing };
+    if asked.namespace.is_some() && !snapshot.namespaces.contains_key(namespace) {
+        let message = format!("namespace {namespace:?}, where its Clusters are to live, does not exist");
+        return Standing::Missing(SparesReason::NamespaceNotFound, message);
+    }
+    if let Some((_, count)) = snapshot.purpose_is_full(name) {
+        let message = format!("the {count} Clusters there are are as many as its maxClusters allows");
+        return Standing::Missing(SparesReason::MaxClustersReached, message);
+    }
+    let Some((provider, profile, version)) = snapshot.best_profile(asked) else {
+        let message = "no profile of a ClusterProvider that is ready, and makes more Clusters, fits what it asks for";
+        return Standing::Missing(SparesReason::NoProfileFits, message.to_owned());
+    };
     let recorded = annotation(&purpose.metadata, names::SPARE_NAME).and_then(ObjectKey::parse);
     match recorded.filter(|key| key.namespace == namespace && !snapshot.clusters.contains_key(key)) {
         Some(key) => {
             let profile = ClusterProviderRef { name: provider, profile };
             let purposes = [name.to_owned()];
-            let mut spare = new_cluster(snapshot, &purposes, &asked, &key, profile, version.text, Vec::new());
+            let mut spare = new_cluster(snapshot, &purposes, asked, &key, profile, version.text, Vec::new());
             spare.metadata.annotations = Some([(names::SPARE.to_owned(), "true".to_owned())].into());
-            PurposePlan::CreateSpare(create(Kind::Cluster, key, &spare))
+            Standing::Next(PurposePlan::CreateSpare(create(Kind::Cluster, key, &spare)))
         }
         None => match free_name(snapshot, namespace, name, proposals) {
             Some(key) => {
                 let note = BTreeMap::from([(names::SPARE_NAME, Some(key.to_string()))]);
-                PurposePlan::RecordSpareName(annotate(Kind::Purpose, &purpose.metadata, &note))
+                let write = annotate(Kind::Purpose, &purpose.metadata, &note);
+                Standing::Next(PurposePlan::RecordSpareName(write))
             }
-            None => nothing,
+            None => Standing::Missing(SparesReason::Making, "no free name was found for the next one yet".to_owned()),
         },
+    }
+}
+
+/// What the status says, if it says anything new. How many there are changes with each Cluster, so that alone is
+/// written only so often.
+fn tell(
+    snapshot: &Snapshot,
+    name: &str,
+    purpose: &Purpose,
+    ranked: &Ranked<'_>,
+    (reason, message): (SparesReason, String),
+    now: Timestamp,
+    again: Option<Timestamp>,
+) -> PurposePlan {
+    let old = purpose.status.clone().unwrap_or_default();
+    let count = |count: usize| Some(i64::try_from(count).unwrap_or(i64::MAX));
+    let generation = purpose.metadata.generation;
+    let said = Said::new(ConditionType::SparesReady, reason == SparesReason::AllGood, reason.as_str(), message);
+    let conditions = match ranked.warm {
+        0 => Vec::new(),
+        _ => vec![said.written(&old.conditions, generation, now)],
+    };
+    let new = PurposeStatus {
+        observed_generation: generation,
+        last_reconcile_time: old.last_reconcile_time.clone(),
+        clusters: count(snapshot.count_clusters(name)),
+        spares: count(ranked.open().count()),
+        conditions,
+    };
+    if new == old {
+        return PurposePlan::Done { again };
+    }
+    let only_counts = PurposeStatus { clusters: old.clusters, spares: old.spares, ..new.clone() } == old;
+    let written = old.last_reconcile_time.as_ref().map(|time| time.0);
+    let due = written.and_then(|at| at.saturating_add(SignedDuration::from_secs(COUNTS_AGAIN_SECS)).ok());
+    if let Some(due) = due.filter(|due| only_counts && now < *due) {
+        return PurposePlan::Done { again: again.into_iter().chain([due]).min() };
+    }
+    let new = PurposeStatus { last_reconcile_time: Some(Time(whole_seconds(now))), ..new };
+    let (old, new) = (to_value(&old), to_value(&new));
+    match write_status(Kind::Purpose, &purpose.metadata, &old, &new, new.clone()) {
+        Some(write) => PurposePlan::WriteStatus(write),
+        None => PurposePlan::Done { again },
     }
 }
 

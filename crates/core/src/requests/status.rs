@@ -96,7 +96,13 @@ fn reference(key: &ObjectKey) -> ObjectRef {
 
 /// Whether the Cluster can be used now, and words for it.
 fn readiness(cluster: &Cluster, bound: &ObjectKey) -> (bool, RequestReadyReason, String) {
-    if is_true(cluster, ConditionType::ClusterHealthy) {
+    if cluster.metadata.deletion_timestamp.is_some() {
+        let message = format!(
+            "Cluster {bound} is being deleted: it goes on until nobody uses it, and gives no new access; delete and \
+             re-create the request to get another"
+        );
+        (false, RequestReadyReason::ClusterDeleting, message)
+    } else if is_true(cluster, ConditionType::ClusterHealthy) {
         (true, RequestReadyReason::ClusterReady, "Cluster is ready".to_owned())
     } else if is_provisioned(cluster) {
         (false, RequestReadyReason::ClusterUnhealthy, format!("bound to {bound}, which is not healthy"))

@@ -6,5 +6,6 @@ mod clusters;
 mod properties;
 mod scheduling;
 mod spares;
+mod standing;
 mod store;
 mod trial;

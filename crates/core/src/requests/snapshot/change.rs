@@ -51,6 +51,7 @@ impl Snapshot {
             Some(1..) => _ = self.warm.insert(name.clone()),
             Some(_) | None => _ = self.warm.remove(&name),
         }
+        self.due_purposes.insert(name.clone());
         put(&mut self.purposes, name, purpose);
         self.reindex(affected);
         self.waiting_are_due();

@@ -55,13 +55,34 @@ impl Snapshot {
                     set_member(&mut self.by_purpose, purpose.clone(), key, enters);
                 }
                 set_member(&mut self.by_provider, cluster.spec.cluster_provider_ref.name.clone(), key, enters);
+                self.due_purposes.extend(cluster.spec.purposes.iter().cloned());
+                match enters && cluster.spec.deletion_policy.is_none() {
+                    true => _ = self.by_hand.insert(key.clone()),
+                    false => _ = self.by_hand.remove(key),
+                }
             }
+            self.count_tenants(cluster, tenants, enters);
             if let Some(purpose) = counted_for(cluster) {
                 set_member(&mut self.unused_spares, purpose.clone(), key, enters);
             }
             for tenant in tenants.iter().filter(|tenant| !tenant.released) {
                 set_member(&mut self.tenancies, tenant.request_uid.clone(), key, enters);
             }
+        }
+    }
+
+    /// Keeps how many tenants a profile has.
+    fn count_tenants(&mut self, cluster: &Cluster, tenants: &[Tenant], enters: bool) {
+        let count = tenants.iter().filter(|tenant| !tenant.released).count();
+        if count == 0 {
+            return;
+        }
+        let reference = &cluster.spec.cluster_provider_ref;
+        let place = (reference.name.clone(), reference.profile.clone());
+        let all = self.tenants_of_profile.entry(place.clone()).or_default();
+        *all = if enters { all.saturating_add(count) } else { all.saturating_sub(count) };
+        if *all == 0 {
+            self.tenants_of_profile.remove(&place);
         }
     }
 

@@ -412,7 +412,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn verbs(index: usize) -> Value {
-    pods(&[&["get"][..], &["get", "list"], &["*"]][index][..])
+    pods([&["get"][..], &["get", "list"], &["*"]][index])
 }
 
 fn ceiling_of(world: &World) -> Option<Vec<PolicyRule>> {
