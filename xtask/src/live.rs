@@ -16,7 +16,7 @@ use crate::server::build;
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
-const CASES: [&str; 9] = [
+const CASES: [&str; 10] = [
     "access::",
     "admission::",
     "beside::",
@@ -26,6 +26,7 @@ const CASES: [&str; 9] = [
     "policy::",
     "prefixes::",
     "requests::",
+    "trouble::",
 ];
 /// Kubernetes' servers at once; each takes most of a core while it starts.
 const AT_ONCE: &str = "--test-threads=2";

@@ -63,6 +63,8 @@ pub const LOST_CLUSTER: &str = "cluster.openmcp.cloud/lost-cluster";
 /// platform before it approves, and taken away after the last of what the provider made is gone.
 pub const ACCESS_BY: &str = "cluster.openmcp.cloud/access-by";
 
+/// Annotation of the Lease of those who act: the name of the data folder that they share.
+pub const HOLDINGS: &str = "cluster.openmcp.cloud/data-folder";
 /// Finalizer of a ClusterRequest: access, Grant and room go before it.
 pub const REQUEST_FINALIZER: &str = "cluster.openmcp.cloud/request";
 /// Finalizer of an AccessRequest: identity and Secret go before it.

@@ -351,5 +351,7 @@ spelled! {
         LeftBehind,
         /// An object went by force although somebody used it.
         DeletedByForce,
+        /// What the platform depends on was another, and was put right.
+        Repaired,
     }
 }

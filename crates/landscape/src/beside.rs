@@ -14,7 +14,7 @@ use std::time::Duration;
 use allotment_api::names::SYSTEM_NAMESPACE;
 use allotment_api::requests::AccessRequest;
 use allotment_apiserver::auth::GROUP_MASTERS;
-use allotment_controllers::frame::{Candidate, Pace, Seams, Tasks, Term, chain};
+use allotment_controllers::frame::{Candidate, Holdings, Pace, Seams, Tasks, Term, Troubles, advice, chain, tell};
 use allotment_controllers::providers::Deployments;
 use allotment_controllers::{Controllers, Settings, observe, start};
 use allotment_pki::KeySource;
@@ -25,16 +25,20 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::admission::OurKinds;
+use crate::installed;
 use crate::landscape::LandscapeError;
 use crate::manifests::{Setup, call};
 use crate::planes::Planes;
+use crate::rights;
 use crate::webhook::{Authorities, Authority, Configurations, Webhook, WebhookAddress};
 
 /// The Lease, in namespace `allot-system`.
 pub const LEASE: &str = "allot-controllers";
 const MANAGER: &str = "allot-controllers";
-/// How often what was installed for webhooks is looked after: what somebody changed is right again after this.
+/// How often what was installed is looked after, if no watch tells of a change before.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(60);
+/// How long to wait for more changes before they are looked at.
+const SETTLE: Duration = Duration::from_millis(100);
 /// How long one try may take, all its requests together.
 const TRY_LIMIT: Duration = Duration::from_secs(30);
 /// The first and the longest wait before something is tried again that the server did not do.
@@ -55,6 +59,8 @@ pub struct BesideConfig {
     pub settings: Settings,
     /// What providers of other processes are told that the landscape is called.
     pub environment: String,
+    /// By what this replica is told apart from all others, ever.
+    pub identity: String,
 }
 
 impl fmt::Debug for BesideConfig {
@@ -71,6 +77,8 @@ pub struct Beside {
     address: WebhookAddress,
     settings: Settings,
     environment: String,
+    identity: String,
+    troubles: Troubles,
     /// The user name by which the server knows us.
     user: String,
     kinds: Arc<OurKinds>,
@@ -88,7 +96,7 @@ impl Beside {
     /// # Errors
     /// It does not answer, or does not say who we are.
     pub async fn connect(config: BesideConfig) -> Result<Self, LandscapeError> {
-        let BesideConfig { client, seams, keys, address, settings, environment } = config;
+        let BesideConfig { client, seams, keys, address, settings, environment, identity } = config;
         let reviews = Api::<SelfSubjectReview>::all(client.clone());
         let answer = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
         let answer = answer.map_err(|error| call("ask the API server who we are".to_owned(), error))?;
@@ -98,12 +106,21 @@ impl Beside {
             warn!(%user, "{why}; whoever else has this identity is the platform to admission: give it one of its own");
         }
         let kinds = Arc::new(OurKinds::new(&user, seams.clock.clone()));
-        Ok(Beside { client, seams, keys, address, settings, environment, user, kinds })
+        let troubles = Troubles::default();
+        Ok(Beside { client, seams, keys, address, settings, environment, identity, troubles, user, kinds })
     }
 
     /// The user name by which the server knows us.
     pub fn user(&self) -> &str {
         &self.user
+    }
+
+    /// What we may not do there and have to, in words: `list, watch namespaces`.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub async fn missing_rights(&self) -> Result<Vec<String>, LandscapeError> {
+        rights::missing(&self.client).await
     }
 
     /// What answers reviews.
@@ -121,8 +138,9 @@ impl Beside {
     }
 
     /// A candidate for the Lease that decides who acts.
-    pub fn candidate(&self, identity: String, pace: Pace) -> Candidate {
-        Candidate::new(self.client.clone(), SYSTEM_NAMESPACE, LEASE, identity, self.seams.clone(), pace)
+    pub fn candidate(&self, pace: Pace, holdings: Holdings) -> Candidate {
+        let (client, identity) = (self.client.clone(), self.identity.clone());
+        Candidate::new(client, SYSTEM_NAMESPACE, LEASE, identity, self.seams.clone(), pace).holding(holdings)
     }
 
     /// The authority of the webhooks' certificates, if somebody has made it yet.
@@ -186,12 +204,22 @@ impl Beside {
         controllers
     }
 
-    /// Looks after the webhooks until the task is dropped.
-    pub async fn keep_webhooks(&self, client: &Client) {
+    /// Looks after webhooks and definitions until the task is dropped: at once where somebody changes them, and now and then
+    /// for what no watch tells of.
+    pub async fn keep(&self, client: &Client) {
+        let setup = Setup::new(client.clone(), MANAGER);
+        let mut changes = installed::changes(client);
         loop {
-            sleep(LOOK_AFTER_EVERY).await;
+            tokio::select! {
+                biased;
+                () = changes.next() => sleep(SETTLE).await,
+                () = sleep(LOOK_AFTER_EVERY) => {}
+            }
             if let Err(error) = within(self.look_after(client)).await {
-                warn!(error = %chain(&error), "the webhooks cannot be looked after, trying again");
+                tell(&self.troubles, "the webhooks cannot be looked after, trying again", &error);
+            }
+            if let Err(error) = within(setup.definitions()).await {
+                tell(&self.troubles, "the definitions cannot be looked after, trying again", &error);
             }
         }
     }
@@ -199,7 +227,8 @@ impl Beside {
     async fn look_after(&self, client: &Client) -> Result<(), LandscapeError> {
         let bundle = self.authorities(client.clone()).ensure().await?;
         let (address, user) = (&self.address, self.user.as_str());
-        Configurations { client, manager: MANAGER, address, user, bundle: &bundle }.apply().await
+        let (seams, term) = (&self.seams, self.identity.as_str());
+        Configurations { client, seams, manager: MANAGER, term, address, user, bundle: &bundle }.apply().await
     }
 
     fn authorities(&self, client: Client) -> Authorities {
@@ -243,17 +272,19 @@ async fn patiently<F>(mut what: impl FnMut() -> F) -> Result<(), LandscapeError>
 where
     F: Future<Output = Result<(), LandscapeError>>,
 {
-    let mut wait = FIRST_RETRY;
+    let (mut wait, troubles) = (FIRST_RETRY, Troubles::default());
     loop {
         let error = match within(what()).await {
             Ok(()) => return Ok(()),
             Err(error) if is_passing(&error) => error,
             Err(error) => return Err(error),
         };
+        let text = chain(&error);
+        // What is in order within a second is nobody's trouble, and what lasts is said once a minute.
         if wait < Duration::from_secs(1) {
-            info!(error = %chain(&error), "waiting for the API server");
-        } else {
-            warn!(error = %chain(&error), "waiting for the API server");
+            info!(error = %text, "waiting for the API server");
+        } else if troubles.again(&text).is_some() {
+            warn!(error = %text, "waiting for the API server{}", advice(&error));
         }
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_RETRY);

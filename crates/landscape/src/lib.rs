@@ -5,11 +5,13 @@
 mod admission;
 mod beside;
 mod client;
+mod installed;
 mod landscape;
 mod manifests;
 mod planes;
 mod prefixes;
 mod readiness;
+mod rights;
 mod tenants;
 pub mod webhook;
 

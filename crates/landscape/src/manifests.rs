@@ -24,6 +24,10 @@ const PURPOSES: &str = include_str!("../../../examples/purposes.yaml");
 /// Says that the landscape was made: what its owner deletes from it stays deleted.
 const MADE: &str = "landscape-made";
 
+/// Annotation of definitions: the version that installed them.
+const INSTALLED_BY: &str = "cluster.openmcp.cloud/installed-by";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// How long a definition may take to be served once it is accepted.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(60);
 
@@ -89,13 +93,15 @@ impl Setup {
         try_join_all(allotment_api::crds().into_iter().map(|wanted| self.definition(wanted))).await.map(drop)
     }
 
-    async fn definition(&self, wanted: CustomResourceDefinition) -> Result<(), LandscapeError> {
+    async fn definition(&self, mut wanted: CustomResourceDefinition) -> Result<(), LandscapeError> {
+        wanted.annotations_mut().insert(INSTALLED_BY.to_owned(), VERSION.to_owned());
         let api = Api::<CustomResourceDefinition>::all(self.client.clone());
         let name = wanted.name_any();
         let there = api.get_opt(&name).await;
         let there = there.map_err(|error| call(format!("read the definition {name}"), error))?;
         let current = match there {
-            Some(there) if covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?) => there,
+            Some(there) if is_newer(&there) => there,
+            Some(there) if is_marked(&there) && covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?) => there,
             _ => {
                 let params = PatchParams::apply(self.manager).force();
                 let applied = api.patch(&name, &params, &Patch::Apply(&wanted)).await;
@@ -130,6 +136,17 @@ impl Setup {
         });
         try_join_all(creations).await.map(drop)
     }
+}
+
+/// Whether a newer version installed it: brought down to ours, it would lose fields that are stored already.
+fn is_newer(definition: &CustomResourceDefinition) -> bool {
+    let numbers = |version: &str| version.split('.').map(|part| part.parse().unwrap_or(0)).collect::<Vec<u64>>();
+    let by = definition.annotations().get(INSTALLED_BY);
+    by.is_some_and(|by| numbers(by) > numbers(VERSION))
+}
+
+fn is_marked(definition: &CustomResourceDefinition) -> bool {
+    definition.annotations().get(INSTALLED_BY).is_some_and(|by| by == VERSION)
 }
 
 fn is_established(definition: Option<&CustomResourceDefinition>) -> bool {
@@ -194,6 +211,18 @@ mod tests {
         let names: Vec<_> = purposes.iter().map(ResourceExt::name_any).collect();
         assert_eq!(names, ["platform", "onboarding", "workload", "mcp"]);
         assert_eq!(purposes[2].spec.permission_ceiling.as_ref().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn an_older_version_leaves_the_definitions_of_a_newer_one_alone() {
+        for (by, expect) in [(Some("999.0.0"), true), (Some("0.0.9"), false), (Some(VERSION), false), (None, false)] {
+            let mut definition = allotment_api::crds().remove(0);
+            if let Some(by) = by {
+                definition.annotations_mut().insert(INSTALLED_BY.to_owned(), by.to_owned());
+            }
+            assert_eq!(is_newer(&definition), expect, "{by:?}");
+            assert_eq!(is_marked(&definition), by == Some(VERSION));
+        }
     }
 
     #[test]

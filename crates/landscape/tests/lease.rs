@@ -9,7 +9,7 @@ use allotment_apiserver::auth::{AccessConfig, GROUP_MASTERS, UserInfo};
 use allotment_apiserver::builtin;
 use allotment_apiserver::registry::Registry;
 use allotment_apiserver::server::{ApiServer, ServerConfig, TenantConfig, bootstrap_template};
-use allotment_controllers::frame::{Candidate, Pace, Seams, Term};
+use allotment_controllers::frame::{Acquired, Candidate, Pace, Seams, Term};
 use allotment_landscape::client_of;
 use allotment_machinery::seams::{Clock, Entropy};
 use allotment_store::{HistoryLimits, Memory, Tenant};
@@ -156,11 +156,12 @@ impl World {
 }
 
 async fn acquire(candidate: &Candidate) -> Term {
-    let nobody_stops = CancellationToken::new();
-    timeout(Duration::from_secs(600), candidate.acquire(&nobody_stops))
-        .await
-        .expect("the Lease within ten minutes")
-        .expect("nobody stops it")
+    let (nobody_stops, others) = (CancellationToken::new(), CancellationToken::new());
+    let acquired = timeout(Duration::from_secs(600), candidate.acquire(&nobody_stops, &others)).await;
+    match acquired.expect("the Lease within ten minutes") {
+        Acquired::Term(term) => *term,
+        other => panic!("nobody stops it: {other:?}"),
+    }
 }
 
 /// Whether the term's client writes; it must read in any case.
@@ -301,7 +302,7 @@ async fn whoever_is_told_to_stop_while_it_waits_takes_nothing() {
     let stop = CancellationToken::new();
     let waiting = tokio::spawn({
         let stop = stop.clone();
-        async move { second.acquire(&stop).await.is_some() }
+        async move { matches!(second.acquire(&stop, &CancellationToken::new()).await, Acquired::Term(_)) }
     });
     sleep(Duration::from_secs(1)).await;
     stop.cancel();
@@ -320,4 +321,42 @@ async fn a_lease_never_says_that_it_holds_for_less_than_it_does() {
     let _term = acquire(&candidate).await;
     let lease = world.leases().get(LEASE).await.expect("the Lease");
     assert_eq!(lease.spec.and_then(|spec| spec.lease_duration_seconds), Some(4));
+}
+
+/// A candidate with data of that name, which it may get later.
+fn holding(candidate: Candidate, data: Option<&str>) -> (Candidate, Arc<Mutex<Option<String>>>) {
+    let data = Arc::new(Mutex::new(data.map(str::to_owned)));
+    let known = data.clone();
+    (candidate.holding(Arc::new(move || known.lock().expect("unharmed").clone())), data)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_takes_the_lease_with_other_data_than_those_who_acted_before() {
+    let world = World::new().await;
+    let (first, data) = holding(world.candidate("first").0, None);
+    let mut term = acquire(&first).await;
+    // The first one ever makes its data once it may act.
+    *data.lock().expect("unharmed") = Some("theirs".to_owned());
+    let kept = tokio::spawn(async move {
+        let lost = timeout(LOOK_EVERY * 3, term.keep()).await;
+        assert!(lost.is_err(), "{lost:?}");
+        term
+    });
+    let (other, _) = holding(world.candidate("other").0, Some("others"));
+    let (stop, others) = (CancellationToken::new(), CancellationToken::new());
+    let refused = timeout(DURATION, other.acquire(&stop, &others)).await.expect("not only when it is free");
+    assert!(
+        matches!(refused, Acquired::Elsewhere { theirs, own } if theirs == "theirs" && own.as_deref() == Some("others"))
+    );
+
+    let (empty, later) = holding(world.candidate("empty").0, None);
+    let waits = timeout(LOOK_EVERY * 2, empty.acquire(&stop, &others)).await;
+    assert!(waits.is_err() && others.is_cancelled(), "what it lacks it may still be given");
+    kept.await.expect("no panic").release().await;
+    let refused = empty.acquire(&stop, &others).await;
+    assert!(matches!(refused, Acquired::Elsewhere { own: None, .. }), "{refused:?}");
+    assert_eq!(world.holder().await, "", "it was not taken for a moment");
+    *later.lock().expect("unharmed") = Some("theirs".to_owned());
+    let term = acquire(&empty).await;
+    assert!(writes(&world.guarded(&term)).await);
 }

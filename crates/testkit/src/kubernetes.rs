@@ -107,6 +107,11 @@ impl Kubernetes {
         self.dir.join("kubeconfig")
     }
 
+    /// The number of the API server's process, if it runs: whoever stops it has one that does not answer.
+    pub fn api_server_id(&self) -> Option<u32> {
+        self.apiserver.as_ref().map(Process::id)
+    }
+
     /// Its folder: data, logs, `ca.crt`, `token`.
     pub fn dir(&self) -> &Path {
         &self.dir

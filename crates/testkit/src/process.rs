@@ -41,6 +41,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The end of what it printed.
     pub(crate) fn tail(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();

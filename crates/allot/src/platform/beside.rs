@@ -1,19 +1,26 @@
 //! The platform beside an API server of somebody else's: one replica, from its start to its end.
 //!
 //! # Flow
-//! Webhooks are served all the time. What acts, and the store and the listener of logical clusters with it,
-//! lives for a term: from the moment at which the Lease is ours to the one at which it is lost or given back.
+//! Webhooks are served all the time. What acts lives for a term: from the moment at which the Lease is ours to the one at
+//! which it is lost or given back. The store and the listener of logical clusters begin with the first term and outlive one
+//! that is lost, until somebody else is seen to hold the Lease.
+//!
+//! # Guarantees
+//! The lock of the data folder, not the Lease, decides who serves logical clusters: a store has one process, and who
+//! writes to it through a tenant's kubeconfig asks nobody else. So clusters go on while the API server is away; nothing of the
+//! platform is decided meanwhile, and what it would have revoked is revoked when it is back.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use allotment_api::names::{HOLDINGS, SYSTEM_NAMESPACE};
 use allotment_apiserver::tls::{ServingCertificates, server_config};
 use allotment_controllers::Settings;
-use allotment_controllers::frame::{Candidate, Pace, Tasks, Term};
+use allotment_controllers::frame::{Acquired, Candidate, Pace, Tasks, Term};
 use allotment_landscape::webhook::WebhookAddress;
-use allotment_landscape::{Beside, BesideConfig, Planes, PlanesConfig};
+use allotment_landscape::{Beside, BesideConfig, LEASE, Planes, PlanesConfig};
 use allotment_pki::{RandomKeys, SubjectName};
 use allotment_store::Embedded;
 use anyhow::Context as _;
@@ -117,6 +124,7 @@ impl Replica {
         let address = listener.local_addr().context("cannot tell the webhooks' address")?;
         let found_at = options.webhook_address.unwrap_or_else(|| WebhookAddress::Url(format!("https://{address}")));
         let seams = seams();
+        let identity = format!("{}_{}", std::env::var("HOSTNAME").unwrap_or_default(), seams.entropy.uid());
         let names = [found_at.server_name().as_str().into(), SubjectName::Ip(address.ip())];
         let config = BesideConfig {
             client: options.client.clone(),
@@ -125,13 +133,18 @@ impl Replica {
             address: found_at,
             settings: options.settings,
             environment: options.environment,
+            identity,
         };
         let beside = Arc::new(Beside::connect(config).await.map_err(anyhow::Error::from)?);
+        let lacking = beside.missing_rights().await.map_err(anyhow::Error::from)?;
+        if !lacking.is_empty() {
+            return Err(Failure::new(Code::Failed, lacks(beside.user(), &lacking)));
+        }
         beside.namespaces().await.map_err(anyhow::Error::from)?;
         let system = Api::<Namespace>::all(options.client).get("kube-system").await;
         let platform = system.context("cannot read namespace kube-system, by which API servers are told apart")?;
-        let identity = format!("{}_{}", std::env::var("HOSTNAME").unwrap_or_default(), seams.entropy.uid());
-        let candidate = beside.candidate(identity, Pace::new(options.lease_duration));
+        let kept = options.data_dir.clone();
+        let candidate = beside.candidate(Pace::new(options.lease_duration), Arc::new(move || name_of(&kept)));
         let tasks = Tasks::default();
         let webhooks = Webhooks::start(&tasks, beside.clone(), listener, names.to_vec(), stop.clone());
         Ok(Replica {
@@ -151,16 +164,23 @@ impl Replica {
 
     /// Stands by and leads by turns until it is stopped or can do neither; tells what it does once it does it.
     pub(crate) async fn run(self, mut tell: impl FnMut(Role)) -> Result<(), Failure> {
+        let mut served = None;
         let ended = loop {
-            let mut term = match self.stand_by(&mut tell).await {
+            let mut term = match self.stand_by(&mut served, &mut tell).await {
                 Ok(Some(term)) => term,
                 Ok(None) => break Ok(()),
                 Err(failure) => break Err(failure),
             };
             info!("the Lease is held: leading");
             let tasks = Tasks::default();
-            let end = self.lead(&mut term, &tasks, &mut tell).await;
+            let end = self.lead(&mut term, &tasks, &mut served, &mut tell).await;
+            if !matches!(end, End::Lost(_)) {
+                close(served.take()).await;
+            }
             match end {
+                End::Lost(why) if served.is_some() => {
+                    warn!(%why, "the Lease is lost: nothing is decided any more; clusters are served until another replica acts");
+                }
                 End::Lost(why) => warn!(%why, "the Lease is lost: nothing is done any more"),
                 End::Stopped => {
                     term.release().await;
@@ -172,16 +192,22 @@ impl Replica {
                 }
             }
         };
+        close(served.take()).await;
         self.tasks.stop().await;
         ended
     }
 
-    /// Waits for the Lease; nothing if it is told to stop before, and an error if nobody can ask it for reviews.
-    async fn stand_by(&self, tell: &mut impl FnMut(Role)) -> Result<Option<Term>, Failure> {
-        let (tasks, give_up) = (Tasks::default(), self.stop.child_token());
-        let term = {
-            let mut acquired = std::pin::pin!(self.candidate.acquire(&give_up));
-            let stands_by = async {
+    /// Waits for the Lease; nothing if it is told to stop before, and an error if it must not act, or if nobody can ask it
+    /// for reviews. What is still `served` is let go once somebody else acts.
+    async fn stand_by(
+        &self,
+        served: &mut Option<Served>,
+        tell: &mut impl FnMut(Role),
+    ) -> Result<Option<Term>, Failure> {
+        let (tasks, give_up, others) = (Tasks::default(), self.stop.child_token(), CancellationToken::new());
+        let acquired = {
+            let mut acquired = std::pin::pin!(self.candidate.acquire(&give_up, &others));
+            let mut stands_by = std::pin::pin!(async {
                 tokio::time::sleep(STANDS_BY_AFTER).await;
                 self.beside.stand_by(&tasks).await;
                 if let Err(failure) = self.webhooks.served().await {
@@ -189,14 +215,32 @@ impl Replica {
                 }
                 tell(Role::StandsBy);
                 self.webhooks.failed().await
+            });
+            let mut hands_over = std::pin::pin!(async {
+                others.cancelled().await;
+                if served.is_some() {
+                    info!("another replica acts: its turn to serve the clusters");
+                }
+                close(served.take()).await;
+            });
+            let mut handed_over = false;
+            let ended = loop {
+                tokio::select! {
+                    biased;
+                    acquired = &mut acquired => break Ok(acquired),
+                    failure = &mut stands_by => break Err(failure),
+                    () = &mut hands_over, if !handed_over => handed_over = true,
+                }
             };
-            tokio::select! {
-                biased;
-                term = &mut acquired => Ok(term),
-                failure = stands_by => {
+            if others.is_cancelled() && !handed_over {
+                hands_over.await;
+            }
+            match ended {
+                Ok(acquired) => Ok(acquired),
+                Err(failure) => {
                     // A try that is under way ends first, so that no Lease is left that nobody holds.
                     give_up.cancel();
-                    if let Some(term) = acquired.await {
+                    if let Acquired::Term(term) = acquired.await {
                         term.release().await;
                     }
                     Err(failure)
@@ -204,28 +248,37 @@ impl Replica {
             }
         };
         tasks.stop().await;
-        match term {
-            Ok(Some(term)) if self.stop.is_cancelled() => {
+        match acquired? {
+            Acquired::Term(term) if self.stop.is_cancelled() => {
                 term.release().await;
                 Ok(None)
             }
-            term => term,
+            Acquired::Term(term) => Ok(Some(*term)),
+            Acquired::Stopped => Ok(None),
+            Acquired::Elsewhere { theirs, own } => {
+                Err(Failure::new(Code::FolderForeign, other_folder(&self.folder, &theirs, own.as_deref())))
+            }
         }
     }
 
-    /// Leads until the term is over, and leaves nothing running.
-    async fn lead(&self, term: &mut Term, tasks: &Tasks, tell: &mut impl FnMut(Role)) -> End {
+    /// Leads until the term is over, and leaves nothing running but what serves clusters.
+    async fn lead(
+        &self,
+        term: &mut Term,
+        tasks: &Tasks,
+        served: &mut Option<Served>,
+        tell: &mut impl FnMut(Role),
+    ) -> End {
         let client = self.beside.guarded(term);
-        let mut served = None;
         let end = {
             let leads = async {
-                let begun = self.begin(&client, tasks, &mut served).await;
+                let begun = self.begin(&client, tasks, served).await;
                 if let Err(failure) = begun {
                     return failure;
                 }
                 tell(Role::Leads);
-                self.beside.keep_webhooks(&client).await;
-                Failure::new(Code::Failed, "the webhooks are looked after no longer")
+                self.beside.keep(&client).await;
+                Failure::new(Code::Failed, "what is installed is looked after no longer")
             };
             tokio::select! {
                 biased;
@@ -235,14 +288,7 @@ impl Replica {
                 failure = leads => End::Failed(failure),
             }
         };
-        match served {
-            // Both at once: the listener waits for running requests, and watches end with the server.
-            Some(Served { planes, store }) => {
-                tokio::join!(tasks.stop(), planes.server().stop());
-                store.close().await;
-            }
-            None => tasks.stop().await,
-        }
+        tasks.stop().await;
         self.beside.rest();
         end
     }
@@ -259,32 +305,16 @@ impl Replica {
             let too_long = |_| Failure::new(Code::Failed, install_takes_too_long());
             tokio::time::timeout(INSTALL_LIMIT, install).await.map_err(too_long)?
         };
-        let ((), claimed) = futures::future::try_join(install, self.claim()).await?;
-        let Claimed { folder, listener, store } = claimed;
-        let address = listener.local_addr().context("cannot tell the address")?;
-        if self.url.is_none() {
-            check_reachable("the address of before", address, "--url")?;
-        }
-        let url = self.url.clone().unwrap_or_else(|| format!("https://{address}"));
-        let seams = seams();
-        let now = seams.now();
-        let known = folder.identity()?;
-        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, now.as_second()), Ok)?;
-        let name = WebhookAddress::Url(url.clone()).server_name();
-        let names = [name.as_str().into(), SubjectName::Ip(address.ip())];
-        let issuer = Issuer::new(&identity.authority, &names, self.leaf_lifetime);
-        let serving = issuer.serving(now)?;
-        let config = PlanesConfig {
-            store: Arc::new(store.clone()),
-            seams: seams.clone(),
-            keys: Arc::new(RandomKeys),
-            root_ca_pem: identity.authority.certificate().to_pem().into(),
-            created: identity.created()?,
-            url,
-            home: identity.authority.certificate().fingerprint(),
+        let serve = async {
+            // What an earlier term left is served still: nobody had the folder since.
+            if served.is_none() {
+                *served = Some(self.serve(self.claim().await?)?);
+            }
+            Ok(())
         };
-        let planes = Planes::serve(config, None, Vec::new());
-        let Served { planes, .. } = served.insert(Served { planes, store });
+        futures::future::try_join(install, serve).await?;
+        let gone = || Failure::new(Code::Failed, "what serves clusters is gone");
+        let Served { planes, pending, tasks: serving, .. } = served.as_mut().ok_or_else(gone)?;
         let controllers = self.beside.lead(tasks, client, planes);
         controllers.synced().await;
         // Who connects meanwhile waits; a cluster that is not served yet would seem not to be there, and a request that
@@ -297,11 +327,47 @@ impl Replica {
             }
             tokio::time::sleep(FIRST_TURN_LOOK).await;
         }
-        let certificates = Arc::new(ServingCertificates::new(&serving)?);
-        service::serve(tasks, listener, server_config(certificates.clone())?, planes.server());
-        // Of admins there is none here: who asks by AccessRequest gets the authority, which stays.
-        tasks.spawn(certificates::renew(issuer, certificates, seams, now, |_| std::future::ready(Ok(()))));
+        if let Some(Pending { listener, certificates, issuer, since }) = pending.take() {
+            service::serve(serving, listener, server_config(certificates.clone())?, planes.server());
+            // Of admins there is none here: who asks by AccessRequest gets the authority, which stays.
+            let renewed = |_| std::future::ready(Ok(()));
+            serving.spawn(certificates::renew(issuer, certificates, seams(), since, renewed));
+        }
         Ok(())
+    }
+
+    /// What serves logical clusters from a folder, but for the listener, whose turn comes when they are there.
+    fn serve(&self, claimed: Claimed) -> Result<Served, Failure> {
+        let Claimed { folder, listener, store } = claimed;
+        let address = listener.local_addr().context("cannot tell the address")?;
+        if self.url.is_none() {
+            check_reachable("the address of before", address, "--url")?;
+        }
+        let url = self.url.clone().unwrap_or_else(|| format!("https://{address}"));
+        let seams = seams();
+        let since = seams.now();
+        let known = folder.identity()?;
+        let identity = known.map_or_else(|| folder.new_identity(&RandomKeys, since.as_second()), Ok)?;
+        let name = WebhookAddress::Url(url.clone()).server_name();
+        let names = [name.as_str().into(), SubjectName::Ip(address.ip())];
+        let issuer = Issuer::new(&identity.authority, &names, self.leaf_lifetime);
+        let certificates = Arc::new(ServingCertificates::new(&issuer.serving(since)?)?);
+        let config = PlanesConfig {
+            store: Arc::new(store.clone()),
+            seams,
+            keys: Arc::new(RandomKeys),
+            root_ca_pem: identity.authority.certificate().to_pem().into(),
+            created: identity.created()?,
+            url,
+            home: identity.authority.certificate().fingerprint(),
+        };
+        let planes = Planes::serve(config, None, Vec::new());
+        Ok(Served {
+            planes,
+            store,
+            tasks: Tasks::default(),
+            pending: Some(Pending { listener, certificates, issuer, since }),
+        })
     }
 
     /// Takes folder and address, which a process before may still hold for a moment. Where a stranger holds them this is
@@ -356,10 +422,58 @@ struct Claimed {
     store: Embedded,
 }
 
-/// What has to be ended with a term.
+/// What serves logical clusters.
 struct Served {
     planes: Planes,
     store: Embedded,
+    /// The listener, and what it has accepted.
+    tasks: Tasks,
+    /// The listener before its turn.
+    pending: Option<Pending>,
+}
+
+/// A listener that accepts nobody yet, and what it will prove itself with.
+struct Pending {
+    listener: TcpListener,
+    certificates: Arc<ServingCertificates>,
+    issuer: Issuer,
+    since: jiff::Timestamp,
+}
+
+/// Serves clusters no longer, and lets their folder go.
+async fn close(served: Option<Served>) {
+    let Some(Served { planes, store, tasks, pending }) = served else { return };
+    drop(pending);
+    // Both at once: the listener waits for running requests, and watches end with the server.
+    tokio::join!(tasks.stop(), planes.server().stop());
+    store.close().await;
+}
+
+/// By what a data folder is known for good; nothing while it is new, or cannot be read.
+fn name_of(folder: &Path) -> Option<String> {
+    let identity = DataFolder::inspect(folder).ok()?.identity().ok()??;
+    Some(identity.authority.certificate().fingerprint())
+}
+
+fn other_folder(folder: &Path, theirs: &str, own: Option<&str>) -> String {
+    let here = folder.display();
+    let what = match own {
+        Some(own) => format!("--data-dir {here} keeps the clusters of another life ({own})"),
+        None => format!("--data-dir {here} keeps no clusters"),
+    };
+    format!(
+        "{what}, and those of this platform are kept in another folder ({theirs}, by annotation {HOLDINGS} of Lease \
+         {SYSTEM_NAMESPACE}/{LEASE}); name that folder. If it is lost for good, take the annotation off: all Clusters whose \
+         control planes it kept are then unhealthy until they are deleted"
+    )
+}
+
+fn lacks(user: &str, lacking: &[String]) -> String {
+    format!(
+        "{user} may not do on the API server what the platform has to: {}; `kubectl apply -f deploy/controllers/rbac.yaml` gives \
+         these rights to ServiceAccount {SYSTEM_NAMESPACE}/allot-controllers",
+        lacking.join("; ")
+    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod beside;
 mod certificates;
 mod children;
 mod files;
+mod holder;
 mod listen;
 mod outputs;
 mod seams;
@@ -209,7 +210,10 @@ fn kubeconfig(url: &str, root_ca_pem: &str, admin: CertificatePair) -> String {
 /// What an error of the store means for whoever typed the command.
 pub(crate) fn store_failure(error: OpenError) -> Failure {
     let code = match &error {
-        OpenError::Locked { .. } => Code::FolderInUse,
+        OpenError::Locked { path } => {
+            let who = holder::describe(Path::new(path));
+            return Failure::new(Code::FolderInUse, format!("{error}{who}"));
+        }
         OpenError::Foreign { .. } => Code::FolderForeign,
         OpenError::Newer { .. } => Code::FolderNewer,
         OpenError::TooWide { .. } | OpenError::Format { .. } | OpenError::Damaged { .. } | OpenError::Io { .. } => {

@@ -221,8 +221,24 @@ impl Up {
 
     /// Sends a signal, by its name without `SIG`.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs").success());
+        signal(self.id(), name);
+    }
+
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it ends by itself; gives its exit code and what it said.
+    pub(crate) async fn ends(mut self) -> (Option<i32>, String) {
+        let begin = tokio::time::Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be asked") {
+                return (status.code(), self.log());
+            }
+            assert!(begin.elapsed() < LIMIT, "it does not end: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// `kill -9`.
@@ -250,6 +266,12 @@ impl Drop for Up {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to a process that the test started, by its name without `SIG`.
+pub(crate) fn signal(pid: u32, name: &str) {
+    let pid = pid.to_string();
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill runs").success());
 }
 
 /// A client by a kubeconfig file.

@@ -17,3 +17,4 @@ mod policy;
 mod prefixes;
 mod requests;
 mod rest;
+mod trouble;

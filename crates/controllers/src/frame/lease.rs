@@ -28,6 +28,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use allotment_api::names::HOLDINGS;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
@@ -37,7 +38,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Seams, chain, is_conflict};
+use super::{Seams, Troubles, chain, is_conflict, tell};
 
 const MANAGER: &str = "allot-controllers";
 /// How long somebody else waits at most who finds the Lease released.
@@ -91,6 +92,32 @@ impl Pace {
 #[error("the API server did not answer within {0:?}")]
 struct Unanswered(Duration);
 
+/// The data that whoever acts needs, by a name that it has for good; nothing while there is none yet.
+pub type Holdings = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
+/// What became of a candidate.
+#[derive(Debug)]
+pub enum Acquired {
+    /// The Lease is ours.
+    Term(Box<Term>),
+    /// It was told to stop.
+    Stopped,
+    /// It has other data than those who acted before, or none, and they had some: it must not act.
+    Elsewhere {
+        /// The name of the data that is needed.
+        theirs: String,
+        /// The name of its own.
+        own: Option<String>,
+    },
+}
+
+/// What one look at the Lease gave.
+enum Look {
+    Taken(Box<Term>),
+    Held,
+    Elsewhere { theirs: String, own: Option<String> },
+}
+
 /// Who would act.
 #[derive(Clone)]
 pub struct Candidate {
@@ -99,6 +126,8 @@ pub struct Candidate {
     identity: String,
     seams: Seams,
     pace: Pace,
+    troubles: Troubles,
+    holdings: Holdings,
 }
 
 impl fmt::Debug for Candidate {
@@ -127,30 +156,39 @@ impl Sight {
 impl Candidate {
     /// A candidate for the Lease `name` in `namespace`. `identity` must be nobody else's, ever.
     pub fn new(client: Client, namespace: &str, name: &str, identity: String, seams: Seams, pace: Pace) -> Self {
-        Candidate { leases: Api::namespaced(client, namespace), name: name.to_owned(), identity, seams, pace }
+        let (leases, name, troubles) = (Api::namespaced(client, namespace), name.to_owned(), Troubles::default());
+        Candidate { leases, name, identity, seams, pace, troubles, holdings: Arc::new(|| None) }
     }
 
-    /// Waits until the Lease is ours, or gives up once `stop` is cancelled. Errors are logged and tried again.
+    /// Says which data it has: the Lease names those of who acts, and nobody with others takes it.
+    #[must_use]
+    pub fn holding(self, holdings: Holdings) -> Self {
+        Candidate { holdings, ..self }
+    }
+
+    /// Waits until the Lease is ours, or gives up once `stop` is cancelled. Errors are logged and tried again. `others` is
+    /// cancelled as soon as somebody else is seen to hold it.
     ///
     /// Must not be dropped while it runs: a Lease that was taken meanwhile would be held by nobody.
-    pub async fn acquire(&self, stop: &CancellationToken) -> Option<Term> {
+    pub async fn acquire(&self, stop: &CancellationToken, others: &CancellationToken) -> Acquired {
         let mut seen: Option<Sight> = None;
         loop {
             match self.try_acquire(&mut seen).await {
-                Ok(Some(term)) => return Some(term),
-                Ok(None) => {}
+                Ok(Look::Taken(term)) => return Acquired::Term(term),
+                Ok(Look::Elsewhere { theirs, own }) => return Acquired::Elsewhere { theirs, own },
+                Ok(Look::Held) => others.cancel(),
                 Err(error) if is_conflict(&error) => debug!(lease = %self.name, "somebody else was faster"),
-                Err(error) => warn!(lease = %self.name, error = %chain(&error), "cannot take the Lease, trying again"),
+                Err(error) => tell(&self.troubles, "cannot take the Lease, trying again", &error),
             }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return None,
+                () = stop.cancelled() => return Acquired::Stopped,
                 () = sleep(self.pace.look_every()) => {}
             }
         }
     }
 
-    async fn try_acquire(&self, seen: &mut Option<Sight>) -> Result<Option<Term>, kube::Error> {
+    async fn try_acquire(&self, seen: &mut Option<Sight>) -> Result<Look, kube::Error> {
         let there = self.pace.within(self.leases.get_opt(&self.name)).await?;
         let began = Moment::now(&self.seams);
         let spec = there.as_ref().and_then(|lease| lease.spec.clone());
@@ -159,8 +197,16 @@ impl Candidate {
             _ => Sight { spec, since: began.steady },
         };
         let sight = seen.insert(sight);
-        if !sight.is_free(&self.identity, began.steady) {
-            return Ok(None);
+        let free = sight.is_free(&self.identity, began.steady);
+        if let Some(theirs) = there.as_ref().and_then(held_with) {
+            let own = (self.holdings)();
+            // Who has nothing yet may still be given what the holder has.
+            if own.as_ref() != Some(theirs) && (free || own.is_some()) {
+                return Ok(Look::Elsewhere { theirs: theirs.clone(), own });
+            }
+        }
+        if !free {
+            return Ok(Look::Held);
         }
         let params = params();
         let lease = match there {
@@ -168,7 +214,7 @@ impl Candidate {
             Some(lease) => self.pace.within(self.leases.replace(&self.name, &params, &self.taken(Some(lease)))).await?,
         };
         let validity = Validity(Arc::new(Mutex::new(began.after(self.pace.acting()))));
-        Ok(Some(Term { candidate: self.clone(), lease, validity }))
+        Ok(Look::Taken(Box::new(Term { candidate: self.clone(), lease, validity })))
     }
 
     /// The Lease as ours: a new one, or the one that is there, in the state that was seen.
@@ -179,6 +225,7 @@ impl Candidate {
             metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
             ..Lease::default()
         });
+        self.note_holdings(&mut lease);
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         let transitions = spec.lease_transitions.unwrap_or(0);
         spec.holder_identity = Some(self.identity.clone());
@@ -188,6 +235,22 @@ impl Candidate {
         spec.lease_transitions = Some(if new { 0 } else { transitions.saturating_add(1) });
         lease
     }
+}
+
+impl Candidate {
+    /// Has the Lease name our data, once there are some.
+    fn note_holdings(&self, lease: &mut Lease) {
+        if held_with(lease).is_none()
+            && let Some(own) = (self.holdings)()
+        {
+            lease.metadata.annotations.get_or_insert_default().insert(HOLDINGS.to_owned(), own);
+        }
+    }
+}
+
+/// The data of who acts, by the Lease.
+fn held_with(lease: &Lease) -> Option<&String> {
+    lease.metadata.annotations.as_ref()?.get(HOLDINGS)
 }
 
 fn params() -> PostParams {
@@ -264,7 +327,7 @@ impl Term {
                     return format!("{holder} holds it");
                 }
                 Ok(Err(error)) => {
-                    warn!(lease = %self.candidate.name, error = %chain(&error), "cannot renew the Lease, trying again");
+                    tell(&self.candidate.troubles, "cannot renew the Lease, trying again", &error);
                 }
                 Err(_) => return format!("it could not be renewed for {:?}", pace.acting()),
             }
@@ -273,7 +336,8 @@ impl Term {
 
     /// Renews once; gives whoever holds the Lease instead.
     async fn renew(&mut self) -> Result<Option<String>, kube::Error> {
-        let Candidate { leases, name, identity, seams, pace } = &self.candidate;
+        self.candidate.note_holdings(&mut self.lease);
+        let Candidate { leases, name, identity, seams, pace, .. } = &self.candidate;
         if let Some(spec) = &mut self.lease.spec {
             spec.renew_time = Some(MicroTime(seams.now()));
         }

@@ -1,5 +1,5 @@
-//! Follows a kind: list, then watch, for ever, into a sink. Errors are logged and tried again with
-//! back-off.
+//! Follows a kind: list, then watch, for ever, into a sink. Errors are tried again with back-off, and logged once for all
+//! kinds that have the same.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
-use tracing::warn;
+use tracing::{debug, info, warn};
+
+use super::Troubles;
 
 /// The first wait after a watch broke.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
@@ -31,6 +31,9 @@ pub struct Synced(Arc<Count>);
 struct Count {
     kinds: AtomicUsize,
     risen: Notify,
+    /// Kinds whose watch is broken now.
+    broken: AtomicUsize,
+    troubles: Troubles,
 }
 
 impl Synced {
@@ -52,31 +55,22 @@ impl Synced {
         self.0.kinds.load(Ordering::Acquire) >= kinds
     }
 
+    /// The watch of a kind works again.
+    fn mended(&self) {
+        if self.0.broken.fetch_sub(1, Ordering::AcqRel) == 1 {
+            info!("all watches that broke work again");
+        }
+    }
+
     fn one_more(&self) {
         self.0.kinds.fetch_add(1, Ordering::AcqRel);
         self.0.risen.notify_waiters();
     }
 }
 
-#[derive(Debug, Default)]
-struct Retry {
-    failures: u32,
-}
-
-impl Iterator for Retry {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let delay = FIRST_RETRY.saturating_mul(1 << self.failures.min(10)).min(LONGEST_RETRY);
-        self.failures = self.failures.saturating_add(1);
-        Some(delay)
-    }
-}
-
-impl Backoff for Retry {
-    fn reset(&mut self) {
-        self.failures = 0;
-    }
+/// How long to wait after so many failures in a row.
+fn wait(failures: u32) -> Duration {
+    FIRST_RETRY.saturating_mul(1 << failures.min(10)).min(LONGEST_RETRY)
 }
 
 /// Follows all objects of `api` and hands every event to `sink`. Ends when it is dropped.
@@ -86,11 +80,15 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let config = watcher::Config::default().page_size(PAGE).labels(labels);
-    let mut events = std::pin::pin!(watcher::watcher(api, config).backoff(Retry::default()));
-    let mut listed = false;
+    let mut events = std::pin::pin!(watcher::watcher(api, config));
+    let (mut listed, mut failures) = (false, 0u32);
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
+                // A list that begins has not worked yet: whoever took it for success would ask without a pause.
+                if !matches!(event, Event::Init) && std::mem::take(&mut failures) > 0 {
+                    synced.mended();
+                }
                 let complete = matches!(event, Event::InitDone);
                 sink(event);
                 if complete && !listed {
@@ -98,9 +96,46 @@ where
                     synced.one_more();
                 }
             }
-            Err(error) => warn!(kind = %K::kind(&()), error = %chain(&error), "watch broke, trying again"),
+            Err(error) => {
+                if failures == 0 {
+                    synced.0.broken.fetch_add(1, Ordering::AcqRel);
+                }
+                tell(&synced.0.troubles, &format!("watch of {} broke, trying again", K::plural(&())), &error);
+                tokio::time::sleep(wait(failures)).await;
+                failures = failures.saturating_add(1);
+            }
         }
     }
+}
+
+/// Logs what failed, once for all that fail by the same error, and what to do.
+pub fn tell(troubles: &Troubles, what: &str, error: &(dyn std::error::Error + 'static)) {
+    let text = chain(error);
+    match troubles.again(&text) {
+        None => debug!(error = %text, "{what}"),
+        Some(0) => warn!(error = %text, "{what}{}", advice(error)),
+        Some(unsaid) => warn!(error = %text, unsaid, "{what}{}", advice(error)),
+    }
+}
+
+/// What to do about an answer that no retry changes; empty where there is nothing to say.
+pub fn advice(error: &(dyn std::error::Error + 'static)) -> &'static str {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(kube::Error::Api(status)) = cause.downcast_ref::<kube::Error>() {
+            return match status.code {
+                403 if status.message.contains("cannot ") => {
+                    "; the identity lacks a right: deploy/controllers/rbac.yaml says which ones it needs"
+                }
+                404 if status.details.is_none() || status.message.contains("could not find the requested resource") => {
+                    "; the server does not know the kind: was its CustomResourceDefinition deleted? Whoever acts makes it again"
+                }
+                _ => "",
+            };
+        }
+        next = cause.source();
+    }
+    ""
 }
 
 /// An error with its causes, in one line. What an API server answered is its message alone: the rest of
@@ -136,6 +171,24 @@ mod tests {
             "message": "namespace team is being terminated", "reason": "Forbidden",
             "details": {"causes": [{"reason": "NamespaceTerminating", "message": "m", "field": "metadata.namespace"}]}});
         kube::Error::Api(serde_json::from_value(status).expect("reads"))
+    }
+
+    #[test]
+    fn a_server_that_stays_away_is_asked_less_and_less_often() {
+        let waits: Vec<u128> = (0..9).map(|failures| wait(failures).as_millis()).collect();
+        assert_eq!(waits, [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+    }
+
+    #[test]
+    fn a_lack_of_rights_is_told_with_where_they_stand() {
+        let answer = |code: u16, message: &str| {
+            kube::Error::Api(Box::new(kube::core::Status::failure(message, "Reason").with_code(code)))
+        };
+        let says = |code, message| advice(&ReconcileError::Api(answer(code, message)));
+        assert!(says(403, "pods is forbidden: User \"x\" cannot list resource \"pods\"").contains("rbac.yaml"));
+        assert!(says(404, "404 page not found").contains("CustomResourceDefinition"));
+        assert_eq!(says(403, "admission webhook denied the request"), "");
+        assert_eq!(says(500, "oops"), "");
     }
 
     #[test]

@@ -1,14 +1,24 @@
 //! The two configurations by which another API server asks this platform about writes of its kinds, and of
 //! no others: what is wrong here must hold up nobody else.
+//!
+//! Their webhooks are ours as a whole: a condition or a selector that somebody adds would switch reviews off.
+
+use std::collections::BTreeMap;
 
 use allotment_api::names::{GROUP, LOCAL_GROUP, PROVIDER_USER_PREFIX};
+use allotment_api::reasons::EventReason;
+use allotment_controllers::frame::{Kept, Seams, Whole, warn_of};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference,
     ValidatingWebhook, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use kube::api::{ObjectMeta, Patch, PatchParams};
-use kube::{Api, Client};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{ApiResource, ObjectMeta};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tracing::warn;
 
 use crate::landscape::LandscapeError;
 use crate::manifests::call;
@@ -18,8 +28,10 @@ pub const MUTATE_PATH: &str = "/mutate";
 /// Where reviews of final objects are asked for.
 pub const VALIDATE_PATH: &str = "/validate";
 
+/// Annotation of both: who held the Lease when they were written last.
+const TERM: &str = "cluster.openmcp.cloud/kept-by";
 /// What both configurations are called.
-const NAME: &str = "allotment";
+pub(crate) const NAME: &str = "allotment";
 /// How long a review may take. It is computed from what is in memory; this bounds the network.
 const TIMEOUT_SECS: i32 = 10;
 
@@ -78,7 +90,10 @@ impl WebhookAddress {
 #[derive(Clone)]
 pub(crate) struct Configurations<'a> {
     pub(crate) client: &'a Client,
+    pub(crate) seams: &'a Seams,
     pub(crate) manager: &'a str,
+    /// Who holds the Lease. Each term writes both once, so that no write of an earlier one that comes late still fits.
+    pub(crate) term: &'a str,
     pub(crate) address: &'a WebhookAddress,
     /// The platform's own user name.
     pub(crate) user: &'a str,
@@ -87,15 +102,35 @@ pub(crate) struct Configurations<'a> {
 }
 
 impl Configurations<'_> {
-    /// Puts both in force, or right where somebody changed them.
+    /// Puts both in force, or right where somebody changed them, and tells of that.
     pub(crate) async fn apply(&self) -> Result<(), LandscapeError> {
-        let params = PatchParams::apply(self.manager).force();
-        let mutating = Api::<MutatingWebhookConfiguration>::all(self.client.clone());
-        let applied = mutating.patch(NAME, &params, &Patch::Apply(&self.mutating())).await;
-        applied.map_err(|error| call(format!("apply MutatingWebhookConfiguration {NAME}"), error))?;
-        let validating = Api::<ValidatingWebhookConfiguration>::all(self.client.clone());
-        let applied = validating.patch(NAME, &params, &Patch::Apply(&self.validating())).await;
-        applied.map_err(|error| call(format!("apply ValidatingWebhookConfiguration {NAME}"), error))?;
+        self.keep(&self.mutating()).await?;
+        self.keep(&self.validating()).await
+    }
+
+    async fn keep<K>(&self, wanted: &K) -> Result<(), LandscapeError>
+    where
+        K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
+    {
+        let (kind, plural) = (K::kind(&()), K::plural(&()));
+        let unreadable = |error: serde_json::Error| LandscapeError::Manifest {
+            kind: "webhook configuration",
+            source: Box::new(error),
+        };
+        let object = serde_json::to_value(wanted).map_err(unreadable)?;
+        let api = Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()));
+        let whole = Whole { object: &object, members: &["webhooks"], manager: self.manager };
+        let kept = whole.keep(&api).await.map_err(|error| call(format!("keep {plural} {NAME}"), error))?;
+        if let Kept::Mended(after, members) = kept
+            && !members.is_empty()
+        {
+            let text = "its webhooks were not what the platform needs, so that writes of its kinds might not have been \
+                 reviewed; they are right again";
+            warn!(%kind, name = NAME, "{text}");
+            let about: K = serde_json::to_value(&after).and_then(serde_json::from_value).map_err(unreadable)?;
+            let told = warn_of(self.client, self.seams, &about, EventReason::Repaired, text).await;
+            told.map_err(|error| call(format!("tell of {plural} {NAME}"), error))?;
+        }
         Ok(())
     }
 
@@ -110,13 +145,15 @@ impl Configurations<'_> {
             match_conditions: Some(vec![self.unless_platform(stamped)]),
             failure_policy: Some("Fail".to_owned()),
             match_policy: Some("Equivalent".to_owned()),
+            namespace_selector: Some(LabelSelector::default()),
+            object_selector: Some(LabelSelector::default()),
             reinvocation_policy: Some("IfNeeded".to_owned()),
             side_effects: "None".to_owned(),
             timeout_seconds: Some(TIMEOUT_SECS),
             admission_review_versions: vec!["v1".to_owned()],
             ..MutatingWebhook::default()
         };
-        MutatingWebhookConfiguration { metadata: metadata(), webhooks: Some(vec![webhook]) }
+        MutatingWebhookConfiguration { metadata: self.metadata(), webhooks: Some(vec![webhook]) }
     }
 
     fn validating(&self) -> ValidatingWebhookConfiguration {
@@ -127,6 +164,8 @@ impl Configurations<'_> {
             match_conditions: Some(vec![self.unless_platform("!has(request.subResource)")]),
             failure_policy: Some("Fail".to_owned()),
             match_policy: Some("Equivalent".to_owned()),
+            namespace_selector: Some(LabelSelector::default()),
+            object_selector: Some(LabelSelector::default()),
             side_effects: "None".to_owned(),
             timeout_seconds: Some(TIMEOUT_SECS),
             admission_review_versions: vec!["v1".to_owned()],
@@ -146,7 +185,12 @@ impl Configurations<'_> {
             match_conditions: Some(vec![by_provider]),
             ..webhook.clone()
         };
-        ValidatingWebhookConfiguration { metadata: metadata(), webhooks: Some(vec![webhook, providers]) }
+        ValidatingWebhookConfiguration { metadata: self.metadata(), webhooks: Some(vec![webhook, providers]) }
+    }
+
+    fn metadata(&self) -> ObjectMeta {
+        let term = BTreeMap::from([(TERM.to_owned(), self.term.to_owned())]);
+        ObjectMeta { name: Some(NAME.to_owned()), annotations: Some(term), ..ObjectMeta::default() }
     }
 
     /// Asks about every write of others, and about those of the platform of which `else_if` holds: its own writes of
@@ -159,10 +203,6 @@ impl Configurations<'_> {
             expression: format!("request.userInfo.username != {user} || ({else_if})"),
         }
     }
-}
-
-fn metadata() -> ObjectMeta {
-    ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() }
 }
 
 /// Every write of our groups: any version, any kind, subresources too.

@@ -10,4 +10,4 @@ pub use configuration::{MUTATE_PATH, VALIDATE_PATH, WebhookAddress};
 pub use review::{Stage, Webhook};
 
 pub(crate) use authority::Authorities;
-pub(crate) use configuration::Configurations;
+pub(crate) use configuration::{Configurations, NAME as CONFIGURATIONS};

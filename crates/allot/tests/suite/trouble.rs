@@ -1,0 +1,219 @@
+//! What `allot controllers` does when things are taken from it: webhooks, definitions, rights, its folder, its API server, its
+//! own process's time. These tests need kube-apiserver and etcd (`cargo xtask beside`).
+
+use std::time::Duration;
+
+use allotment_api::requests::ClusterRequest;
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MutatingWebhookConfiguration, ValidatingWebhook, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use crate::access::granted;
+use crate::harness::{ACTS, Folder, LIMIT, STANDS_BY, Up, allot, client, client_of, code, create, signal, until};
+use crate::requests::is_ready;
+
+/// How soon what somebody changed is right again: a watch tells of it.
+const SOON: Duration = Duration::from_secs(15);
+
+/// Waits for something that no watch of the test can tell of.
+async fn soon<F: Future<Output = bool>>(limit: Duration, what: &str, mut is_so: impl FnMut() -> F) {
+    let begin = tokio::time::Instant::now();
+    while !is_so().await {
+        assert!(begin.elapsed() < limit, "not within {limit:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn lease(admin: &Client) -> Lease {
+    Api::<Lease>::namespaced(admin.clone(), "allot-system").get("allot-controllers").await.expect("the Lease")
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn what_somebody_adds_to_the_webhooks_goes_again_at_once_and_is_told() {
+    let folder = Folder::new();
+    let up = Up::replica(&folder, "first", &[]).await;
+    up.until_says(ACTS).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let validating = Api::<ValidatingWebhookConfiguration>::all(admin.clone());
+    let mutating = Api::<MutatingWebhookConfiguration>::all(admin.clone());
+    let never = MatchCondition { name: "never".to_owned(), expression: "false".to_owned() };
+    let nobody: LabelSelector = serde_json::from_value(json!({"matchLabels": {"a": "b"}})).expect("a selector");
+    let before = validating.get("allotment").await.expect("there").webhooks;
+    let mut changed = validating.get("allotment").await.expect("there");
+    for webhook in changed.webhooks.iter_mut().flatten() {
+        webhook.match_conditions.get_or_insert_default().push(never.clone());
+        webhook.namespace_selector = Some(nobody.clone());
+    }
+    let another = changed.webhooks.iter().flatten().next().cloned().expect("one");
+    changed.webhooks.get_or_insert_default().push(ValidatingWebhook { name: "more.example.com".to_owned(), ..another });
+    validating.replace("allotment", &PostParams::default(), &changed).await.expect("replaced");
+    let mut changed = mutating.get("allotment").await.expect("there");
+    for webhook in changed.webhooks.iter_mut().flatten() {
+        webhook.match_conditions.get_or_insert_default().push(never.clone());
+    }
+    mutating.replace("allotment", &PostParams::default(), &changed).await.expect("replaced");
+    soon(SOON, "the webhooks are right again", || async {
+        let validating = validating.get("allotment").await.expect("there").webhooks;
+        let mutating = mutating.get("allotment").await.expect("there").webhooks.expect("webhooks");
+        let conditions = mutating.iter().flat_map(|webhook| webhook.match_conditions.iter().flatten());
+        validating == before && conditions.count() == 1
+    })
+    .await;
+    up.until_says("they are right again").await;
+    let events = Api::<Event>::namespaced(admin.clone(), "default");
+    soon(SOON, "an event tells of it", || async {
+        let all = events.list(&ListParams::default()).await.expect("an admin may list").items;
+        all.iter().any(|event| event.reason.as_deref() == Some("Repaired"))
+    })
+    .await;
+    // Nobody writes them while nobody changes them.
+    let settled = validating.get("allotment").await.expect("there").resource_version();
+    mutating.delete("allotment", &DeleteParams::default()).await.expect("deleted");
+    soon(SOON, "it is made again", || async { mutating.get_opt("allotment").await.expect("read").is_some() }).await;
+    assert_eq!(validating.get("allotment").await.expect("there").resource_version(), settled);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn a_definition_that_somebody_deletes_is_made_again_at_once() {
+    let folder = Folder::new();
+    let up = Up::replica(&folder, "first", &[]).await;
+    up.until_says(ACTS).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let (name, definitions) = ("traitequivalences.cluster.openmcp.cloud", Api::<CustomResourceDefinition>::all(admin));
+    let before = definitions.get(name).await.expect("there").uid();
+    definitions.delete(name, &DeleteParams::default()).await.expect("deleted");
+    soon(SOON, "the definition is there", || async {
+        let there = definitions.get_opt(name).await.expect("read");
+        there.is_some_and(|there| there.uid() != before && there.metadata.deletion_timestamp.is_none())
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn while_the_api_server_is_away_clusters_are_served_and_the_log_stays_short() {
+    let folder = Folder::new();
+    let up = Up::replica(&folder, "first", &[]).await;
+    up.until_says(ACTS).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let (_, kubeconfig) = granted(&admin, "before").await;
+    let inside = client_of(&kubeconfig).await;
+    let server = folder.kubernetes().await.api_server_id().expect("it runs");
+    signal(server, "STOP");
+    up.until_says("the Lease is lost").await;
+    // Connections that are open hang, new ones too: by all that a replica sees the server is gone.
+    let namespaces = Api::<Namespace>::all(inside.clone());
+    for round in 0..20 {
+        assert_eq!(code(namespaces.list(&ListParams::default()).await), 200, "round {round}");
+        let map = json!({"metadata": {"name": format!("m{round}")}});
+        create(&Api::<ConfigMap>::namespaced(inside.clone(), "default"), map).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let lines = up.log().lines().count();
+    assert!(lines < 60, "{lines} lines: {}", up.log());
+    signal(server, "CONT");
+    let acts = || async { up.log().matches(ACTS).count() == 2 };
+    soon(LIMIT, "it acts again", acts).await;
+    let requests = Api::<ClusterRequest>::namespaced(admin, "default");
+    let request = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest",
+        "metadata": {"name": "r"}, "spec": {"purposes": ["mcp"]}});
+    create(&requests, request).await;
+    until(&requests, "r", is_ready).await;
+    let maps = Api::<ConfigMap>::namespaced(inside, "default").list(&ListParams::default()).await;
+    assert!(maps.expect("it is served on").items.len() >= 20, "what was written meanwhile is there");
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn one_that_hangs_is_named_to_whoever_finds_the_folder_in_use() {
+    let folder = Folder::new();
+    let first = Up::replica(&folder, "first", &[]).await;
+    first.until_says(ACTS).await;
+    let second = Up::replica(&folder, "second", &[]).await;
+    assert!(second.log().contains(STANDS_BY), "{}", second.log());
+    let pid = first.id();
+    first.signal("STOP");
+    let (code, says) = second.ends().await;
+    assert_eq!(code, Some(10), "{says}");
+    assert!(says.contains(&format!("process {pid} (`")), "{says}");
+    assert!(says.contains("which is stopped") && says.contains(&format!("kill -9 {pid}")), "{says}");
+    first.kill();
+    let third = Up::replica(&folder, "third", &[]).await;
+    third.until_says(ACTS).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn a_replica_with_another_folder_takes_no_lease() {
+    let folder = Folder::new();
+    let up = Up::replica(&folder, "first", &[]).await;
+    up.until_says(ACTS).await;
+    let admin = client(&folder.kubeconfig()).await;
+    soon(LIMIT, "the Lease names the folder", || async {
+        lease(&admin).await.annotations().contains_key("cluster.openmcp.cloud/data-folder")
+    })
+    .await;
+    assert!(up.interrupt().await.success());
+    let before = lease(&admin).await;
+    let own = folder.own_kubeconfig();
+    let start = |data: &str| {
+        let mut command = allot(&folder);
+        command.args(["controllers", "--lease-duration", "3s", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(&own);
+        command.arg("--data-dir").arg(folder.0.join(data));
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, says) = start("elsewhere");
+    assert_eq!(code, Some(11), "{says}");
+    assert!(says.contains("keeps no clusters") && says.contains("--data-dir"), "{says}");
+    assert!(!folder.0.join("elsewhere").exists(), "nothing was made");
+    let after = lease(&admin).await;
+    assert_eq!(after.resource_version(), before.resource_version(), "it was not taken for a moment");
+    let up = Up::replica(&folder, "again", &[]).await;
+    up.until_says(ACTS).await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn all_rights_that_lack_are_told_at_once() {
+    let folder = Folder::new();
+    folder.kubernetes().await;
+    let admin = client(&folder.kubeconfig()).await;
+    let roles = Api::<ClusterRole>::all(admin);
+    let mut role = roles.get("allot-controllers").await.expect("there");
+    for rule in role.rules.iter_mut().flatten() {
+        let about = |name: &str| rule.resources.iter().flatten().any(|resource| resource == name);
+        if about("leases") {
+            rule.verbs.retain(|verb| verb != "update");
+        } else if about("customresourcedefinitions") {
+            rule.verbs.retain(|verb| verb != "watch" && verb != "list");
+        }
+    }
+    roles.replace("allot-controllers", &PostParams::default(), &role).await.expect("replaced");
+    let output = allot(&folder)
+        .args(["controllers", "--listen", "127.0.0.1:0", "--kubeconfig"])
+        .arg(folder.own_kubeconfig())
+        .arg("--data-dir")
+        .arg(folder.data())
+        .output()
+        .expect("it runs");
+    let says = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{says}");
+    for part in [
+        "update leases.coordination.k8s.io",
+        "list, watch customresourcedefinitions.apiextensions.k8s.io",
+        "deploy/controllers/rbac.yaml",
+    ] {
+        assert!(says.contains(part), "{part}: {says}");
+    }
+}

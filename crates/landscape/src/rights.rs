@@ -1,0 +1,94 @@
+//! What `allot controllers` may do on the API server that it stands beside, compared with what it needs: all that lacks is said
+//! at once, before anything is begun.
+
+use allotment_api::names::SYSTEM_NAMESPACE;
+use allotment_machinery::json::Value;
+use allotment_machinery::rbac::{PolicyRule, uncovered};
+use allotment_machinery::{json, yaml};
+use k8s_openapi::api::authorization::v1::{SelfSubjectRulesReview, SelfSubjectRulesReviewSpec};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use crate::landscape::LandscapeError;
+use crate::manifests::call;
+
+/// What the documents say is enough.
+const RBAC: &str = include_str!("../../../deploy/controllers/rbac.yaml");
+
+/// What it lacks there, in words; nothing where the server does not say all that it knows.
+pub(crate) async fn missing(client: &Client) -> Result<Vec<String>, LandscapeError> {
+    let spec = SelfSubjectRulesReviewSpec { namespace: Some(SYSTEM_NAMESPACE.to_owned()) };
+    let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
+    let answer = Api::<SelfSubjectRulesReview>::all(client.clone()).create(&PostParams::default(), &review).await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        // Whoever may not ask is told by what fails later.
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(Vec::new()),
+        Err(error) => return Err(call("ask the API server for the own rights".to_owned(), error)),
+    };
+    let status = answer.status.unwrap_or_default();
+    let held: Vec<PolicyRule> = status
+        .resource_rules
+        .into_iter()
+        .map(|rule| PolicyRule {
+            verbs: rule.verbs,
+            api_groups: rule.api_groups.unwrap_or_default(),
+            resources: rule.resources.unwrap_or_default(),
+            resource_names: rule.resource_names.unwrap_or_default(),
+            non_resource_urls: Vec::new(),
+        })
+        .collect();
+    let lacking = uncovered(&held, &needed()?);
+    // Not every authorizer can tell rules; RBAC can.
+    Ok(if status.incomplete && !held.is_empty() { Vec::new() } else { words(lacking) })
+}
+
+/// The rules of the one ClusterRole in the manifest.
+fn needed() -> Result<Vec<PolicyRule>, LandscapeError> {
+    let kind = "ClusterRole";
+    let documents = yaml::parse_stream(RBAC);
+    let documents = documents.map_err(|error| LandscapeError::Manifest { kind, source: Box::new(error) })?;
+    let is_role = |value: &Value| value.get("kind").and_then(Value::as_str) == Some(kind);
+    let roles = documents.into_iter().map(|document| document.value).filter(is_role);
+    Ok(roles.flat_map(|role: json::Value| PolicyRule::list_from_json(role.get("rules"))).collect())
+}
+
+/// `list, watch namespaces`, one for each resource.
+fn words(lacking: Vec<PolicyRule>) -> Vec<String> {
+    let mut by_resource: Vec<(String, Vec<String>)> = Vec::new();
+    for rule in lacking {
+        for (group, resource) in rule.api_groups.iter().flat_map(|group| rule.resources.iter().map(move |r| (group, r)))
+        {
+            let what = if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") };
+            match by_resource.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, verbs)) => verbs.extend(rule.verbs.iter().cloned()),
+                None => by_resource.push((what, rule.verbs.clone())),
+            }
+        }
+    }
+    by_resource.into_iter().map(|(what, verbs)| format!("{} {what}", verbs.join(", "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lacks_is_told_by_resource() {
+        let needed = needed().expect("the manifest reads");
+        assert!(needed.len() > 5, "{needed:?}");
+        assert!(words(uncovered(&needed, &needed)).is_empty());
+        let all = PolicyRule {
+            verbs: vec!["*".to_owned()],
+            api_groups: vec!["*".to_owned()],
+            resources: vec!["*".to_owned()],
+            ..PolicyRule::default()
+        };
+        assert!(words(uncovered(&[all], &needed)).is_empty());
+        let without = |resource: &str| -> Vec<PolicyRule> {
+            needed.iter().filter(|rule| !rule.resources.iter().any(|found| found == resource)).cloned().collect()
+        };
+        assert_eq!(words(uncovered(&without("leases"), &needed)), ["get, create, update leases.coordination.k8s.io"]);
+        assert_eq!(words(uncovered(&without("configmaps"), &needed)), ["get, create configmaps"]);
+    }
+}
