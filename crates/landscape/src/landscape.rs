@@ -8,6 +8,7 @@ use allotment_apiserver::server::{ApiServer, TenantConfig};
 use allotment_apiserver::status::ApiError;
 use allotment_controllers::frame::{Seams, Tasks};
 use allotment_controllers::providers::Runner;
+use allotment_controllers::providers::kind::Programs;
 use allotment_controllers::{Controllers, Settings, start};
 use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
 use allotment_store::{Store, Tenant};
@@ -42,6 +43,8 @@ pub struct Config {
     pub created: jiff::Timestamp,
     /// Where clients reach it: `https://HOST:PORT`.
     pub url: String,
+    /// Runs programs of this machine.
+    pub programs: Arc<dyn Programs>,
 }
 
 /// Why a landscape does not start.
@@ -109,7 +112,7 @@ impl Landscape {
     /// # Errors
     /// The store does not answer, or the keys cannot be used.
     pub async fn serve(config: Config) -> Result<Self, LandscapeError> {
-        let Config { store, seams, keys, authority, service_account_key, created, url } = config;
+        let Config { store, seams, keys, authority, service_account_key, created, url, programs } = config;
         let admission = Arc::new(OurKinds::new(CONTROLLERS, seams.clock.clone()));
         let readiness = Arc::new(ControllersSynced::default());
         let access = access(authority.bundle(), service_account_key, &url)?;
@@ -121,6 +124,7 @@ impl Landscape {
             created,
             url,
             home: String::new(),
+            programs,
         };
         let planes = Planes::serve(planes, Some(admission.clone()), vec![readiness.clone()]);
         let platform = TenantConfig {

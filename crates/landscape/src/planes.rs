@@ -12,6 +12,7 @@ use allotment_controllers::Controllers;
 use allotment_controllers::frame::Seams;
 use allotment_controllers::providers::Directory;
 use allotment_controllers::providers::existing::Existing;
+use allotment_controllers::providers::kind::{Kind, Programs};
 use allotment_controllers::providers::local::Local;
 use allotment_controllers::runtimes::logical::LogicalRuntime;
 use allotment_pki::KeySource;
@@ -38,6 +39,8 @@ pub struct PlanesConfig {
     pub url: String,
     /// Names the store among others that the same platform may know; empty where there is only one.
     pub home: String,
+    /// Runs programs of this machine.
+    pub programs: Arc<dyn Programs>,
 }
 
 /// A server of logical control planes.
@@ -47,6 +50,7 @@ pub struct Planes {
     keys: Arc<dyn KeySource>,
     url: String,
     home: String,
+    programs: Arc<dyn Programs>,
     root_ca_pem: Arc<str>,
     template: Arc<Template>,
     prefixes: Arc<Prefixes>,
@@ -67,7 +71,7 @@ impl Planes {
         admission: Option<Arc<dyn InProcessAdmission>>,
         readiness: Vec<Arc<dyn ReadinessCheck>>,
     ) -> Self {
-        let PlanesConfig { store, seams, keys, root_ca_pem, created, url, home } = config;
+        let PlanesConfig { store, seams, keys, root_ca_pem, created, url, home, programs } = config;
         let homes = Arc::new(Homes::default());
         let prefixes = Arc::new(Prefixes::new(homes.clone()));
         let mut chain: Vec<Arc<dyn InProcessAdmission>> = admission.into_iter().collect();
@@ -81,7 +85,7 @@ impl Planes {
             readiness,
         });
         let template = Arc::new(bootstrap_template(created));
-        Planes { server, seams, keys, url, home, root_ca_pem, template, prefixes, homes }
+        Planes { server, seams, keys, url, home, programs, root_ca_pem, template, prefixes, homes }
     }
 
     /// The providers of this process; their records lie behind `platform`.
@@ -95,8 +99,9 @@ impl Planes {
             Arc::clone(&self.homes),
         );
         let existing = Existing::new(platform.clone(), self.seams.clone());
+        let kind = Kind::new(platform.clone(), self.seams.clone(), self.programs.clone());
         let runtime = LogicalRuntime::new(platform, Arc::new(tenants), self.keys.clone(), self.seams.clone());
-        Directory::new(vec![Arc::new(existing), Arc::new(Local::new(Arc::new(runtime)))])
+        Directory::new(vec![Arc::new(existing), Arc::new(kind), Arc::new(Local::new(Arc::new(runtime)))])
     }
 
     /// From now on whose prefix a name must begin with is decided on what these controllers know.

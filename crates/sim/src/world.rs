@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo};
 use allotment_controllers::frame::{Seams, Tasks};
+use allotment_controllers::providers::kind::NoPrograms;
 use allotment_controllers::{Controllers, Settings};
 use allotment_landscape::{CONTROLLERS, Config, Landscape, client_of};
 use allotment_machinery::seams::Clock as _;
@@ -173,6 +174,7 @@ impl World {
             service_account_key: self.service_account_key.clone(),
             created: self.created,
             url: URL.to_owned(),
+            programs: Arc::new(NoPrograms),
         };
         let landscape = Landscape::serve(config).await.ok()?;
         if landscape.ensure().await.is_err() {

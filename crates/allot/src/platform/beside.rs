@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::certificates::{self, Issuer};
+use super::programs::MachinePrograms;
 use super::webhooks::Webhooks;
 use super::{DataFolder, listen, seams, service};
 use crate::exit::{Code, Failure};
@@ -360,6 +361,7 @@ impl Replica {
             created: identity.created()?,
             url,
             home: identity.authority.certificate().fingerprint(),
+            programs: Arc::new(MachinePrograms::default()),
         };
         let planes = Planes::serve(config, None, Vec::new());
         Ok(Served {

@@ -8,6 +8,7 @@ mod files;
 mod holder;
 mod listen;
 mod outputs;
+mod programs;
 mod seams;
 mod service;
 mod webhooks;
@@ -102,6 +103,7 @@ impl Platform {
             service_account_key: identity.service_account_key.clone(),
             created: identity.created()?,
             url: url.clone(),
+            programs: Arc::new(programs::MachinePrograms::default()),
         };
         let landscape = Landscape::serve(config).await.map_err(anyhow::Error::from)?;
         let server = landscape.server().clone();

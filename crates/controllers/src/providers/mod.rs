@@ -5,9 +5,12 @@ mod configs;
 mod directory;
 pub mod existing;
 mod gate;
+pub mod kind;
 mod kubeconfig;
 pub mod local;
 mod outside;
+mod place;
+mod reach;
 mod status;
 
 use std::fmt::Debug;

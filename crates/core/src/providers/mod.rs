@@ -10,6 +10,7 @@ mod desk;
 mod existing;
 mod heartbeat;
 mod identity;
+mod kind;
 mod package;
 mod plane;
 mod provider;
@@ -19,6 +20,11 @@ pub use desk::{ANSWER_LIMIT, DeskStep, MOST_ASKED, Sitting, decide_desk};
 pub use existing::{Claim, ExistingObserved, ExistingPlan, Seen, Sight, decide_existing, served_version};
 pub use heartbeat::{BEAT_SECS, Heartbeat};
 pub use identity::{OutsideIdentity, named_secrets};
+pub use kind::{
+    Job, KindObserved, KindPlan, complaint, create_arguments, decide_kind, delete_arguments, kind_definition,
+    kind_image, kind_traits, kind_versions, kubeconfig_arguments, list_arguments, listed, make_again,
+    most_kind_clusters,
+};
 pub use package::{PackageRef, Refusal, outside_group};
 pub use plane::{Answer, Health, PlaneObserved, PlanePlan, Removal, decide_plane};
 pub use provider::{Package, ProviderObserved, ProviderPlan, Readiness, Run, decide_provider};

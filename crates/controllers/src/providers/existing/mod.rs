@@ -15,8 +15,7 @@
 //! Of a Cluster without its ProviderConfig the cluster is looked at when the Cluster changes, not by the clock.
 
 mod inside;
-mod place;
-mod reach;
+
 mod record;
 
 use std::collections::BTreeMap;
@@ -32,13 +31,13 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::timeout;
 
+use super::place::Place;
+use super::reach::Reach;
 use super::{
     AdminAccess, Config, ConfigSettings, EXISTING, Health, Looked, OfferedProfile, OfferedVersion, Offers, Order,
     Provider, ProviderError, Removal,
 };
 use crate::frame::{Seams, chain, warn_of};
-use place::Place;
-use reach::Reach;
 use record::{Record, Records};
 
 /// Steps of one pass: taking a cluster takes five.

@@ -9,8 +9,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 
-use super::place::Place;
 use crate::frame::is_gone;
+use crate::providers::place::Place;
 use crate::providers::{Order, ProviderError};
 
 const MANAGER: &str = "allot-existing";

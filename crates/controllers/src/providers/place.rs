@@ -1,4 +1,4 @@
-//! Where a kubeconfig lies.
+//! Where a kubeconfig lies: a key of a Secret among what is admin access.
 
 use allotment_api::names::PLANES_NAMESPACE;
 use allotment_api::requests::KubeconfigRef;
@@ -10,16 +10,16 @@ const DEFAULT_KEY: &str = "kubeconfig";
 
 /// A key of a Secret in namespace `allot-planes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The Secret.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The key in its data.
-    pub(super) key: String,
+    pub(crate) key: String,
 }
 
 impl Place {
     /// The place that a ProviderConfig names; text for people where it names one that is not read.
-    pub(super) fn of(reference: &KubeconfigRef) -> Result<Place, String> {
+    pub(crate) fn of(reference: &KubeconfigRef) -> Result<Place, String> {
         match reference.namespace.as_deref() {
             None | Some(PLANES_NAMESPACE) => {}
             Some(other) => {
@@ -34,7 +34,7 @@ impl Place {
     }
 
     /// What lies there; text for people where nothing does.
-    pub(super) async fn read(&self, secrets: &Api<Secret>) -> Result<Result<String, String>, kube::Error> {
+    pub(crate) async fn read(&self, secrets: &Api<Secret>) -> Result<Result<String, String>, kube::Error> {
         let Place { name, key } = self;
         let Some(secret) = secrets.get_opt(name).await? else {
             return Ok(Err(format!(

@@ -10,18 +10,18 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, timeout};
 
+use super::gate::{CALL_LIMIT, Gate, guarded};
+use super::kubeconfig::ForeignKubeconfig;
 use super::place::Place;
+use super::{Endpoint, Looked};
 use crate::frame::chain;
-use crate::providers::gate::{CALL_LIMIT, Gate, guarded};
-use crate::providers::kubeconfig::ForeignKubeconfig;
-use crate::providers::{Endpoint, Looked};
 
 /// How often it is looked whether a kubeconfig is another one while its cluster does not answer.
 const READ_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The way to one cluster.
 #[derive(Debug, Default)]
-pub(super) struct Reach {
+pub(crate) struct Reach {
     gate: Arc<Gate>,
     state: Mutex<State>,
 }
@@ -54,12 +54,12 @@ struct Line {
 
 impl Reach {
     /// What was seen last.
-    pub(super) fn sight(&self) -> Sight {
+    pub(crate) fn sight(&self) -> Sight {
         self.lock().sight.clone()
     }
 
     /// A client whose calls end in time, and where others reach the cluster; absent while there is no kubeconfig.
-    pub(super) fn client(&self) -> Option<(Client, Endpoint)> {
+    pub(crate) fn client(&self) -> Option<(Client, Endpoint)> {
         let line = self.lock().line.clone()?;
         Some((guarded(line.client, self.gate.clone()), line.endpoint))
     }
@@ -68,7 +68,7 @@ impl Reach {
     ///
     /// # Errors
     /// The platform's API does not answer.
-    pub(super) async fn look(&self, secrets: &Api<Secret>, place: &Place) -> Result<Looked, kube::Error> {
+    pub(crate) async fn look(&self, secrets: &Api<Secret>, place: &Place) -> Result<Looked, kube::Error> {
         let text = match place.read(secrets).await? {
             Ok(text) => text,
             Err(message) => return Ok(self.not_usable(message)),
@@ -106,7 +106,7 @@ impl Reach {
     }
 
     /// There is no kubeconfig that can be used.
-    pub(super) fn not_usable(&self, message: String) -> Looked {
+    pub(crate) fn not_usable(&self, message: String) -> Looked {
         self.saw(Sight::NotUsable { message }, None)
     }
 
