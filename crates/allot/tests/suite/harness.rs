@@ -127,6 +127,9 @@ impl Drop for Folder {
 pub(crate) fn allot(folder: &Folder) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_allot"));
     command.env("HOME", &folder.0).env_remove("KUBECONFIG").env_remove("XDG_DATA_HOME");
+    // Programs that a test puts there are found first.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{}:{path}", folder.0.join("bin").display()));
     // Whoever took this proxy for loopback would get no answer.
     command.env("HTTPS_PROXY", "http://127.0.0.1:9").env("https_proxy", "http://127.0.0.1:9");
     command

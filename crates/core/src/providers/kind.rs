@@ -18,7 +18,7 @@ const TRAITS: [&str; 2] = ["kubernetes.io/apis/compute", "infrastructure/vendor/
 /// Most clusters at a time of a ProviderConfig that does not say: each is a container with half a gigabyte of memory.
 const MOST_CLUSTERS: i32 = 8;
 /// The first wait before a cluster is made again; it doubles up to the longest.
-const FIRST_RETRY: Duration = Duration::from_secs(10);
+const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 /// How much of what a command complains of is shown.
 const MOST_COMPLAINT: usize = 300;

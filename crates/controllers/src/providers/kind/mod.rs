@@ -47,8 +47,9 @@ use record::{Record, Records, place};
 
 /// Commands that make or delete clusters at once: each takes most of a machine.
 const MOST_COMMANDS: usize = 2;
-/// How long it is believed that the command works, or that it does not.
+/// How long it is believed that the command works, and that it does not.
 const READY_FOR: Duration = Duration::from_secs(30);
+const NOT_READY_FOR: Duration = Duration::from_secs(5);
 /// How often the clusters of a ProviderConfig are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Steps of one pass: a new cluster takes three.
@@ -270,9 +271,10 @@ impl Provider for Kind {
         }
         let answer = self.command.list().await;
         tool.readiness = judge(&answer);
-        tool.due = Some(Instant::now() + READY_FOR);
+        let holds = if tool.readiness == Readiness::Ready { READY_FOR } else { NOT_READY_FOR };
+        tool.due = Some(Instant::now() + holds);
         *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = answer.ok();
-        (tool.readiness.clone(), Some(READY_FOR))
+        (tool.readiness.clone(), Some(holds))
     }
 
     fn offers(&self, configs: &[Config]) -> Offers {
