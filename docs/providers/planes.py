@@ -1,63 +1,34 @@
 #!/usr/bin/env python3
-"""A provider of clusters in one file, standard library only: each Cluster is an `allot up` of its own.
-
-    ALLOT=/path/of/allot allot up --provider-dir docs/providers
-
-and a ClusterProvider with `spec.package: planes.py`. What a provider has to do is told in docs/providers.md.
-"""
-import argparse, base64, json, os, pathlib, re, shutil, signal, ssl, subprocess, sys, time, urllib.request
+"""A provider of clusters in one file, standard library only: each Cluster is an `allot up` of its own. Run the platform with
+`ALLOT=/path/of/allot allot up --provider-dir docs/providers`; what a provider has to do is told in docs/providers.md."""
+import base64, json, os, pathlib, re, shutil, signal, ssl, subprocess, sys, time, urllib.request
 from datetime import datetime, timezone
 
-GROUP, VERSION = "planes.cluster.openmcp.cloud", "1.36.3"
-OURS, CORE, RBAC = "/apis/cluster.openmcp.cloud/v1alpha1", "/api/v1", "/apis/rbac.authorization.k8s.io/v1"
-DESK = "admin.cluster.openmcp.cloud/"
+GROUP, TRAITS = "planes.cluster.openmcp.cloud", ["cluster.openmcp.cloud/workerless", "infrastructure/vendor/planes"]
+OURS, CORE, RBAC = "/apis/cluster.openmcp.cloud/v1alpha1", "/api/v1", "rbac.authorization.k8s.io"
+LEASES, DESK = "/apis/coordination.k8s.io/v1/namespaces/allot-system/leases", "admin.cluster.openmcp.cloud/"
 
 class Api:
-    """One API server, by what a kubeconfig says: a client certificate in `context`, or `token` to ask for a bearer token."""
-    def __init__(self, server, context, token=None):
-        https = urllib.request.HTTPSHandler(context=context)
-        self.server, self.token = server, token
-        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), https)
+    """One API server, by what a kubeconfig says: a client certificate in `tls`, or a bearer token that `token` reads."""
+    def __init__(self, server, authority, token=None):
+        self.server, self.authority, self.token = server, authority, token
+        self.tls = ssl.create_default_context(cadata=base64.b64decode(authority).decode())
 
     def call(self, method, path, body=None, kind="json"):
-        headers = {"Content-Type": f"application/{kind}", "Accept": "application/json"}
-        if self.token:
-            headers["Authorization"] = "Bearer " + self.token()
-        data = None if body is None else json.dumps(body).encode()
+        data, kind = body and json.dumps(body).encode(), "merge-patch+json" if (method, kind) == ("PATCH", "json") else kind
+        headers = {"Content-Type": "application/" + kind, **({"Authorization": "Bearer " + self.token()} if self.token else {})}
         request = urllib.request.Request(self.server + path, data, headers, method=method)
-        with self.opener.open(request, timeout=10) as answer:
-            return json.loads(answer.read())
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.tls))
+        with direct.open(request, timeout=10) as answer:
+            return json.load(answer)
 
-    def merge(self, path, body):
-        return self.call("PATCH", path, body, "merge-patch+json")
-
-    def ensure(self, path, name, body):
-        try:
-            self.call("POST", path, {"metadata": {"name": name}, **body})
-        except urllib.error.HTTPError as error:
-            if error.code != 409:  # it is there
-                raise
-
-def context(authority, **more):
-    return ssl.create_default_context(cadata=base64.b64decode(authority).decode(), **more)
-
-def platform(path):
-    """The kubeconfig is JSON; the token is read anew for each call, since it is renewed."""
-    config = json.loads(pathlib.Path(path).read_text())
-    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-    return Api(cluster["server"], context(cluster["certificate-authority-data"]), pathlib.Path(user["tokenFile"]).read_text)
-
-def init(api):
-    """Brings our own definition."""
-    spec = {"type": "object", "required": ["providerRef"], "properties": {"providerRef": {"type": "string"}}}
-    version = {"name": "v1alpha1", "served": True, "storage": True,
-               "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}
-    names = {"plural": "providerconfigs", "singular": "providerconfig", "kind": "ProviderConfig"}
-    api.ensure("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "providerconfigs." + GROUP,
-               {"spec": {"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]}})
+    def apply(self, path, version, kind, metadata, **body):
+        """Server-side apply: what is not said stays as it is, such as the conditions of others, which are told apart by type."""
+        body = {"apiVersion": version, "kind": kind, "metadata": metadata, **body}
+        return self.call("PATCH", f"{path}?fieldManager=planes&force=true", body, "apply-patch+yaml")
 
 class Plane:
-    """One cluster: a process, and a folder named by the Cluster's UID."""
+    """One cluster: a process, and a folder named by the Cluster's UID below the one that we begin in."""
     def __init__(self, uid):
         self.folder, self.process = pathlib.Path.cwd() / "clusters" / uid, None
 
@@ -66,117 +37,113 @@ class Plane:
         if self.process is None or self.process.poll() is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             command = [os.environ["ALLOT"], "up", "--listen", "127.0.0.1:0", "--data-dir", self.folder / "data"]
-            with open(self.folder / "log", "ab") as log:
-                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            log = open(self.folder / "log", "ab")
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            return self.api()[0].call("GET", "/version")["gitVersion"].lstrip("v")
+            return self.api().call("GET", "/version")["gitVersion"].lstrip("v")
         except OSError:  # not yet
             return None
 
-    def api(self):
-        """Its API and its authority, by the administrator's kubeconfig that it writes."""
+    def api(self):  # by the administrator's kubeconfig that it writes
         text, pem = (self.folder / "data/kubeconfig").read_text(), self.folder / "admin.pem"
         file = {key: value.strip('"') for key, value in re.findall(r"^[ -]+([a-z-]+): (\S+)$", text, re.M)}
-        with os.fdopen(os.open(pem, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            out.write(b"\n".join(base64.b64decode(file[f"client-{part}-data"]) for part in ("certificate", "key")))
-        tls = context(file["certificate-authority-data"])
-        tls.load_cert_chain(pem)
-        return Api(file["server"], tls), file["certificate-authority-data"]
+        pem.write_bytes(b"\n".join(base64.b64decode(file[f"client-{part}-data"]) for part in ("certificate", "key")))
+        api = Api(file["server"], file["certificate-authority-data"])
+        api.tls.load_cert_chain(pem)
+        return api
 
     def admin(self, seconds):
         """A kubeconfig with all rights that ends after that time."""
-        (api, authority), name, accounts = self.api(), "platform-admin", CORE + "/namespaces/kube-system/serviceaccounts"
-        api.ensure(accounts, name, {})
-        api.ensure(RBAC + "/clusterrolebindings", name, {
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}]})
+        api, name, accounts = self.api(), "platform-admin", CORE + "/namespaces/kube-system/serviceaccounts"
+        api.apply(f"{accounts}/{name}", "v1", "ServiceAccount", {"name": name})
+        api.apply(f"/apis/{RBAC}/v1/clusterrolebindings/{name}", RBAC + "/v1", "ClusterRoleBinding", {"name": name},
+                  roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+                  subjects=[{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}])
         token = api.call("POST", f"{accounts}/{name}/token", {"spec": {"expirationSeconds": seconds}})["status"]["token"]
-        cluster = {"server": api.server, "certificate-authority-data": authority}
+        cluster = {"server": api.server, "certificate-authority-data": api.authority}
         return json.dumps({"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
                            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "c", "user": {"token": token}}]})
 
     def stop(self):
         if self.process is not None:
-            self.process.terminate()
-            self.process.wait()
+            self.process.terminate(), self.process.wait()
 
 class Provider:
-    def __init__(self, api, name):
-        self.api, self.name, self.planes, self.finalizer = api, name, {}, "provider.cluster.openmcp.cloud/" + name
+    def __init__(self, name, kubeconfig):  # which is JSON; the token is read anew for each call, since it is renewed
+        config = json.loads(pathlib.Path(kubeconfig).read_text())
+        cluster, token = config["clusters"][0]["cluster"], pathlib.Path(config["users"][0]["user"]["tokenFile"])
+        self.api = Api(cluster["server"], cluster["certificate-authority-data"], token.read_text)
+        self.name, self.planes, self.finalizer = name, {}, "provider.cluster.openmcp.cloud/" + name
+
+    def init(self):
+        spec = {"type": "object", "required": ["providerRef"], "properties": {"providerRef": {"type": "string"}}}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        names, name = {"plural": "providerconfigs", "kind": "ProviderConfig"}, "providerconfigs." + GROUP
+        versions = [{"name": "v1alpha1", "served": True, "storage": True, "schema": schema}]
+        self.api.apply("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + name, "apiextensions.k8s.io/v1",
+                       "CustomResourceDefinition", {"name": name},
+                       spec={"group": GROUP, "scope": "Cluster", "names": names, "versions": versions})
 
     def turn(self):
         now = datetime.now(timezone.utc)
         beat = {"holderIdentity": str(os.getpid()), "leaseDurationSeconds": 10, "renewTime": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}"}
-        self.api.merge(f"/apis/coordination.k8s.io/v1/namespaces/allot-system/leases/provider-{self.name}", {"spec": beat})
-        self.publish()
+        self.api.call("PATCH", f"{LEASES}/provider-{self.name}", {"spec": beat})
+        configs = self.api.call("GET", f"/apis/{GROUP}/v1alpha1/providerconfigs")["items"]
+        profiles = [{"name": config["metadata"]["name"], "providerConfigRef": {"name": config["metadata"]["name"]},
+                     "supportedVersions": [{"version": "1.36.3"}], "supportedTraits": [{"trait": trait} for trait in TRAITS]}
+                    for config in configs if config["spec"]["providerRef"] == self.name]
+        own = f"{OURS}/clusterproviders/{self.name}"
+        if self.api.call("GET", own).get("status", {}).get("profiles", []) != profiles:
+            self.api.call("PATCH", own + "/status", {"status": {"profiles": profiles}})
         for cluster in self.api.call("GET", OURS + "/clusters")["items"]:
             if cluster["spec"]["clusterProviderRef"]["name"] == self.name:
-                self.serve(cluster)
+                self.serve(cluster, cluster["metadata"])
         self.answer(now)
 
-    def publish(self):
-        configs = self.api.call("GET", f"/apis/{GROUP}/v1alpha1/providerconfigs")["items"]
-        own, traits = f"{OURS}/clusterproviders/{self.name}", ["cluster.openmcp.cloud/workerless", "infrastructure/vendor/planes"]
-        profiles = [{"name": config["metadata"]["name"], "providerConfigRef": {"name": config["metadata"]["name"]},
-                     "supportedVersions": [{"version": VERSION}], "supportedTraits": [{"trait": trait} for trait in traits]}
-                    for config in configs if config["spec"]["providerRef"] == self.name]
-        if self.api.call("GET", own).get("status", {}).get("profiles", []) != profiles:
-            self.api.merge(own + "/status", {"status": {"profiles": profiles}})
-
-    def serve(self, cluster):
-        meta, status, uid = cluster["metadata"], cluster.get("status", {}), cluster["metadata"]["uid"]
+    def serve(self, cluster, meta):
         path, going = f"{OURS}/namespaces/{meta['namespace']}/clusters/{meta['name']}", "deletionTimestamp" in meta
-        held, guard = meta.get("finalizers", []), {"resourceVersion": meta["resourceVersion"], "uid": uid}
+        uid, held, status = meta["uid"], meta.get("finalizers", []), cluster.get("status", {})
+        write = lambda held: self.api.call("PATCH", path, {  # on what was seen, or not at all
+            "metadata": {"finalizers": held, "uid": uid, "resourceVersion": meta["resourceVersion"]}})
         if going and held == [self.finalizer]:  # nobody else holds it: our turn
-            plane = self.planes.pop(uid, Plane(uid))
+            plane = self.planes.pop(uid, None) or Plane(uid)
             plane.stop()
             shutil.rmtree(plane.folder, ignore_errors=True)
-            return self.api.merge(path, {"metadata": {"finalizers": [], **guard}})
+            return write([])
         if self.finalizer not in held:  # what is made is made under the finalizer only
-            return None if going else self.api.merge(path, {"metadata": {"finalizers": held + [self.finalizer], **guard}})
+            return going or write(held + [self.finalizer])
         version = self.planes.setdefault(uid, Plane(uid)).ensure()
         truth, phase, reason = ("True", "Succeeded", "AllGood") if version else ("False", "Progressing", "Starting")
-        before = {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
-        if (before.get("ClusterHealthy"), status.get("phase")) == (truth, "Deleting" if going else phase):
+        if ("ClusterHealthy", truth) in [(said["type"], said["status"]) for said in status.get("conditions", [])]:
             return None
         condition = {"type": "ClusterHealthy", "status": truth, "reason": reason, "message": "",
                      "lastTransitionTime": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"}
-        new = {"phase": "Deleting" if going else phase, "conditions": [condition], **({"kubernetes": {"version": version}} if version else {})}
-        # Conditions are a map by type to server-side apply: the platform's stay as they are.
-        return self.api.call("PATCH", f"{path}/status?fieldManager=planes&force=true", {
-            "apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster", "status": new,
-            "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": uid}}, "apply-patch+yaml")
+        new = {"phase": phase, "conditions": [condition], **({"kubernetes": {"version": version}} if version else {})}
+        return self.api.apply(path + "/status", OURS[6:], "Cluster", {"name": meta["name"], "uid": uid}, status=new)
 
     def answer(self, now):
-        """Who is asked for admin access, until when, stands in annotations; the answers go beside them, and past ones go."""
+        """Who is asked for admin access, until when, stands in annotations; answers go beside them, and past ones go."""
         path = f"{CORE}/namespaces/allot-planes/secrets/access-{self.name}"
         secret = self.api.call("GET", path)
-        asked = {key[len(DESK):]: until for key, until in secret["metadata"].get("annotations", {}).items() if key.startswith(DESK)}
-        left = {uid: int((datetime.fromisoformat(until.replace("Z", "+00:00")) - now).total_seconds()) for uid, until in asked.items()}
-        data = {uid: None for uid in secret.get("data", {}) if left.get(uid, 0) <= 0}
-        for uid in (uid for uid in asked if left[uid] > 0 and uid in self.planes and uid not in secret.get("data", {})):
+        there, seconds = secret.get("data", {}), lambda until: (datetime.fromisoformat(until.replace("Z", "+00:00")) - now).total_seconds()
+        left = {key[len(DESK):]: int(seconds(until)) for key, until in secret["metadata"].get("annotations", {}).items() if DESK in key}
+        data = {uid: None for uid in there if left.get(uid, 0) <= 0}
+        for uid in (uid for uid in left if left[uid] > 0 and uid in self.planes and uid not in there):
             data[uid] = base64.b64encode(self.planes[uid].admin(left[uid]).encode()).decode()
         if data:
-            self.api.merge(path, {"data": data})
+            self.api.call("PATCH", path, {"data": data})
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=["init", "run"])
-    for flag in ("--provider-name", "--kubeconfig", "--environment"):
-        parser.add_argument(flag, required=True)
-    given = parser.parse_args()
-    if given.verb == "init":
-        return init(platform(given.kubeconfig))
-    provider = Provider(platform(given.kubeconfig), given.provider_name)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    try:
-        while True:
-            try:
-                provider.turn()
-            except (OSError, KeyError) as error:
-                print("trying again:", error, flush=True)
-            time.sleep(0.5)
-    finally:
-        [plane.stop() for plane in provider.planes.values()]
-
-main()
+flags = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+provider = Provider(flags["--provider-name"], flags["--kubeconfig"])
+if sys.argv[1] == "init":
+    sys.exit(provider.init())
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+try:
+    while True:
+        try:
+            provider.turn()
+        except (OSError, KeyError) as error:
+            print("trying again:", error, flush=True)
+        time.sleep(0.5)
+finally:
+    [plane.stop() for plane in provider.planes.values()]

@@ -16,13 +16,15 @@ use crate::server::build;
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
-const CASES: [&str; 10] = [
+const CASES: [&str; 12] = [
     "access::",
     "admission::",
     "beside::",
+    "contract::",
     "credentials::",
     "deletion::",
     "existing::",
+    "outside::",
     "policy::",
     "prefixes::",
     "requests::",

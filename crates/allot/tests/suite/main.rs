@@ -1,18 +1,20 @@
 //! The command as users run it, as a process, with clients over TLS: `allot up`, and with `ALLOTMENT_BESIDE` set the
 //! same cases on `allot controllers` beside Kubernetes' own API server (see `harness`).
 //!
-//! `folder` and `kube_rs` are about `allot up` alone, `beside` about `allot controllers` alone.
+//! `folder`, `kube_rs` and parts of `outside` are about `allot up` alone, `beside` about `allot controllers` alone.
 
 mod access;
 mod admission;
 mod beside;
 mod commands;
+mod contract;
 mod credentials;
 mod deletion;
 mod existing;
 mod folder;
 mod harness;
 mod kube_rs;
+mod outside;
 mod policy;
 mod prefixes;
 mod requests;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use crate::requests::whole_seconds;
+
 /// How long an answer is asked for: 15 minutes, less what clocks may differ by.
 const ASKED_FOR: SignedDuration = SignedDuration::from_secs(15 * 60 - 30);
 /// How long before the end of what was asked for an answer is used no longer: time to do one thing inside a Cluster.
@@ -81,7 +83,7 @@ pub fn decide_desk(sitting: Sitting, open: usize, alive: bool, now: Timestamp) -
     let ask = |failures| match (alive, open < MOST_ASKED) {
         (false, _) => DeskStep::Dead,
         (true, false) => DeskStep::Full,
-        (true, true) => DeskStep::Ask { until: after(now, ASKED_FOR), failures },
+        (true, true) => DeskStep::Ask { until: whole_seconds(after(now, ASKED_FOR)), failures },
     };
     match sitting {
         Sitting::Nothing => ask(0),
