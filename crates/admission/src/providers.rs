@@ -55,6 +55,14 @@ fn check_cluster(request: &Request<'_>, provider: &str) -> Result<(), Denial> {
         return forbidden(format!("this Cluster is of ClusterProvider {owner:?}, not of {provider:?}"));
     }
     if request.subresource == "status" {
+        let listed = |object: &Value| object["status"]["leftovers"].as_array().cloned().unwrap_or_default();
+        let (left, were) = (listed(new), listed(old));
+        if left.len() < were.len() && left.iter().all(|leftover| were.contains(leftover)) {
+            // What its provider makes is the provider's to take away, and to strike off.
+            let mut struck = old.clone();
+            struck["status"]["leftovers"] = new["status"]["leftovers"].clone();
+            return only(&new["status"], &struck["status"], &CLUSTER_STATUS, Some(ConditionType::ClusterHealthy));
+        }
         return only(&new["status"], &old["status"], &CLUSTER_STATUS, Some(ConditionType::ClusterHealthy));
     }
     if !request.subresource.is_empty() {
@@ -224,7 +232,10 @@ mod tests {
                 Some("keeps the others"),
             ),
             ("q", "status", with("/status/conditions", conditions("True", "True")), Some("not of \"q\"")),
-            ("p", "status", with("/status/leftovers", json!([])), Some("status.leftovers")),
+            // It strikes off what it took away, and lists nothing.
+            ("p", "status", with("/status/leftovers", json!([])), None),
+            ("p", "status", with("/status/leftovers", json!([{"uid": "other"}])), Some("status.leftovers")),
+            ("p", "status", with("/status/leftovers", json!([{"uid": "u"}, {"uid": "v"}])), Some("status.leftovers")),
             (
                 "p",
                 "status",

@@ -9,6 +9,7 @@ mod beside;
 mod commands;
 mod contract;
 mod credentials;
+mod delegated;
 mod deletion;
 mod existing;
 mod folder;

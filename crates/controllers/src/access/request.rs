@@ -9,7 +9,7 @@ use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessRequest, Cluster, Leftover, OidcIssuer};
 use allotment_core::access::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, SecretFacts, TargetCluster,
-    decide_access, other_secret_name,
+    decide_access, other_secret_name, secret_rights,
 };
 use allotment_core::write::Write;
 use async_trait::async_trait;
@@ -25,6 +25,7 @@ use crate::clusters::Guards;
 use crate::frame::{
     Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of,
 };
+use crate::providers::outside::objects;
 use crate::providers::{AdminAccess, Directory};
 use crate::world::{State, World};
 
@@ -255,6 +256,16 @@ impl AccessRequests {
         }
     }
 
+    /// Takes away what let a provider write the Secret.
+    async fn withdraw(&self, request: &AccessRequest) -> Result<(), ReconcileError> {
+        let Some(provider) = request.labels().get(ACCESS_BY) else { return Ok(()) };
+        // The binding first: without it the role gives nothing.
+        for right in secret_rights(request, provider).iter().rev() {
+            objects::delete(&self.client, right).await?;
+        }
+        Ok(())
+    }
+
     /// Lists what could not be removed in an Event, and in the status of its Cluster if that is there.
     async fn leave_behind(&self, request: &AccessRequest, left: &LeftBehind) -> Result<(), ReconcileError> {
         warn_of(&self.client, &self.seams, request, EventReason::LeftBehind, &left.to_string()).await?;
@@ -352,8 +363,15 @@ impl AccessRequests {
                     self.delete_secret(&secret, &uid).await?;
                     self.world.forget_secret(&secret, &uid);
                 }
+                AccessPlan::Approve { rights, write } => {
+                    for right in &rights {
+                        objects::apply(&self.client, right).await?;
+                    }
+                    self.write(&write).await?;
+                }
                 AccessPlan::LeaveBehind { left, write } => {
                     self.leave_behind(&request, &left).await?;
+                    self.withdraw(&request).await?;
                     self.write(&write).await?;
                     seen = Seen::NotRead;
                 }
@@ -363,6 +381,7 @@ impl AccessRequests {
                     return Ok(Next::Change);
                 }
                 AccessPlan::Forget(write) => {
+                    self.withdraw(&request).await?;
                     self.write(&write).await?;
                     // Where it lives next may be another Cluster.
                     seen = Seen::NotRead;

@@ -8,7 +8,7 @@ mod gate;
 pub mod kind;
 mod kubeconfig;
 pub mod local;
-mod outside;
+pub(crate) mod outside;
 mod place;
 mod reach;
 mod status;

@@ -253,7 +253,7 @@ fn lifetime(observed: &AccessObserved<'_>) -> i64 {
 }
 
 /// Name of the Secret that answers an AccessRequest, unless somebody else's has it.
-fn secret_name(request: &AccessRequest, uid: &str) -> String {
+pub(super) fn secret_name(request: &AccessRequest, uid: &str) -> String {
     match request.metadata.name.as_deref() {
         Some(name) if name.len() <= MOST_NAME_BYTES => format!("{name}-kubeconfig"),
         _ => other_secret_name(uid),

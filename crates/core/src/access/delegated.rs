@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 
 use allotment_api::names;
 use allotment_api::reasons::{AccessReason, ConditionType};
-use allotment_api::requests::AccessType;
+use allotment_api::requests::{AccessRequest, AccessType};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::decide::{live_in, noted, record};
+use super::decide::{live_in, noted, other_secret_name, record, secret_name};
 use super::judge::{Allowed, Refused, ttl_end};
 use super::plan::{AccessObserved, AccessPlan, Left, LeftBehind};
 use super::status::{self, Told};
@@ -53,10 +53,38 @@ pub(crate) fn fulfil(
     let outcome = answer(snapshot, observed, allowed, provider);
     let ends = request.status.as_ref().and_then(|status| status.access.as_ref()?.not_after.as_ref()).map(|end| end.0);
     let ends = ends.filter(|end| outcome.is_ok() && observed.now < *end);
+    let approved = status::condition(request, ConditionType::Approved).is_some_and(|said| said.status == "True");
     match status::write(request, &Told::Approved(outcome), observed.now) {
-        Some(write) => AccessPlan::WriteStatus(write),
+        Some(write) if approved => AccessPlan::WriteStatus(write),
+        Some(write) => AccessPlan::Approve { rights: secret_rights(request, provider), write },
         None => AccessPlan::Done { again: ttl_end(request).into_iter().chain(ends).min() },
     }
+}
+
+/// What lets a provider answer an AccessRequest with a Secret beside it, and read no other: a Role and its
+/// RoleBinding. A name can be given to no rule about what is created, so it may create others there meanwhile.
+pub fn secret_rights(request: &AccessRequest, provider: &str) -> Vec<Value> {
+    let metadata = &request.metadata;
+    let uid = metadata.uid.as_deref().unwrap_or_default();
+    let name = format!("access-{uid}");
+    let owned = json!({
+        "name": name, "namespace": metadata.namespace,
+        "ownerReferences": [{ "apiVersion": names::API_VERSION, "kind": Kind::AccessRequest.as_str(),
+            "name": metadata.name, "uid": uid, "controller": true }],
+    });
+    let secrets = [secret_name(request, uid), other_secret_name(uid)];
+    let rbac = "rbac.authorization.k8s.io";
+    vec![
+        json!({ "apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": owned, "rules": [
+            { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
+            { "apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets,
+                "verbs": ["get", "update", "patch", "delete"] },
+        ] }),
+        json!({ "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": owned,
+            "roleRef": { "apiGroup": rbac, "kind": "Role", "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "name": names::provider_object(provider),
+                "namespace": names::SYSTEM_NAMESPACE }] }),
+    ]
 }
 
 /// What the provider gave, checked against what was approved.

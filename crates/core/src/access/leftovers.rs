@@ -73,7 +73,10 @@ pub(crate) fn standing_by_provider(
     let is_let_go = |leftover: &Leftover| {
         let access = ObjectKey::parse(&leftover.access_request).and_then(|key| snapshot.access.get(&key));
         access.is_some_and(|access| {
-            access.metadata.uid.as_deref() == Some(&leftover.uid) && !has_finalizer(&access.metadata, &finalizer)
+            // Of one that is being deleted the platform takes the finalizer off itself, in the provider's place.
+            access.metadata.uid.as_deref() == Some(&leftover.uid)
+                && access.metadata.deletion_timestamp.is_none()
+                && !has_finalizer(&access.metadata, &finalizer)
         })
     };
     let end = |leftover: &Leftover| leftover.not_after.as_ref().map(|end| end.0);
@@ -129,6 +132,38 @@ mod tests {
             kinds,
             ["ServiceAccount ServiceAccount-gone", "RoleBinding RoleBinding-gone", "Role Role-gone", "Role Role-moved"]
         );
+    }
+
+    #[test]
+    fn what_a_provider_left_stands_until_it_ends_or_the_provider_lets_the_request_go() {
+        let end: Timestamp = "2027-01-01T00:00:00Z".parse().expect("a time");
+        let before = Timestamp::from_second(end.as_second() - 1).expect("a time");
+        for (by, held, deleting, now, expect) in [
+            ("Platform", true, false, before, None),
+            ("Provider", true, false, before, Some(true)),
+            ("Provider", false, false, before, Some(false)),
+            ("Provider", false, true, before, Some(true)),
+            ("Provider", true, false, end, Some(false)),
+        ] {
+            let cluster: Cluster = serde_json::from_value(json!({"apiVersion": names::API_VERSION, "kind": "Cluster",
+                "metadata": {"name": "c", "namespace": "n", "uid": "here"},
+                "spec": {"clusterProviderRef": {"name": "p", "profile": "q"}, "kubernetes": {}, "purposes": []},
+                "status": {"leftovers": [{"accessRequest": "n/a", "uid": "a", "notAfter": end}]}}))
+            .expect("a Cluster");
+            let mut access = request("a", None);
+            access.metadata.name = Some("a".to_owned());
+            access.metadata.finalizers = held.then(|| vec![provider_access_finalizer("p")]);
+            let going = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(end);
+            access.metadata.deletion_timestamp = deleting.then_some(going);
+            let mut snapshot = Snapshot::new();
+            let provider = json!({"apiVersion": names::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": "p"},
+                "spec": {"package": "x"}, "status": {"ready": true, "profiles": [{"name": "q", "accessBy": by}]}});
+            let provider = serde_json::from_value(provider).expect("a ClusterProvider");
+            snapshot.apply(crate::requests::Object::Provider(Box::new(provider)));
+            snapshot.apply(crate::requests::Object::Access(Box::new(access)));
+            let standing = standing_by_provider(&snapshot, &cluster, now).map(|(uids, _)| uids.contains("a"));
+            assert_eq!(standing, expect, "{by} held {held} deleting {deleting} at {now}");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod plan;
 mod status;
 
 pub use decide::{decide_access, other_secret_name};
+pub use delegated::secret_rights;
 pub(crate) use leftovers::standing_by_provider;
 pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
 pub use means::is_accessed_by_provider;

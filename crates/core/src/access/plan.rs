@@ -213,6 +213,14 @@ pub enum AccessPlan {
         /// Name of the Secret in the AccessRequest's namespace.
         secret: String,
     },
+    /// Let the provider write the Secret, then say that it is approved. Each of the rights is applied whole.
+    Approve {
+        /// A Role and its RoleBinding in the AccessRequest's namespace, owned by it; they go by their names once nothing
+        /// is left ([`crate::access::secret_rights`]).
+        rights: Vec<Value>,
+        /// The write.
+        write: Write,
+    },
     /// Delete the Secret.
     DeleteSecret {
         /// Namespace and name.

@@ -26,6 +26,9 @@ pub struct OutsideIdentity {
     pub group: String,
     /// The Secrets in `allot-system` that its ProviderConfigs name.
     pub secrets: BTreeSet<String>,
+    /// Whether one of its profiles has it make access itself. Secrets are no part of that: it is let to those of the
+    /// AccessRequests that it was asked to fulfil, one by one (`allotment_core::access`).
+    pub fulfils_access: bool,
 }
 
 impl OutsideIdentity {
@@ -58,7 +61,7 @@ impl OutsideIdentity {
 
     fn wide_rules(&self) -> Value {
         let provider = [&self.provider];
-        json!([
+        let mut rules = json!([
             rule(names::GROUP, &["clusters"], &["get", "list", "watch", "update", "patch"]),
             rule(names::GROUP, &["clusters/status"], &["get", "update", "patch"]),
             rule(names::GROUP, &["clusters/finalizers"], &["update"]),
@@ -71,7 +74,14 @@ impl OutsideIdentity {
                 &["get", "list", "watch", "create", "update", "patch", "delete"],
             ),
             { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
-        ])
+        ]);
+        if let Some(list) = rules.as_array_mut().filter(|_| self.fulfils_access) {
+            // Its finalizer is part of the object; admission sees to it that it changes nothing else.
+            list.push(rule(names::GROUP, &["accessrequests"], &["get", "list", "watch", "update", "patch"]));
+            list.push(rule(names::GROUP, &["accessrequests/status"], &["get", "update", "patch"]));
+            list.push(rule(names::GROUP, &["accessrequests/finalizers"], &["update"]));
+        }
+        rules
     }
 
     fn system_rules(&self, name: &str) -> Value {
@@ -160,6 +170,7 @@ mod tests {
             provider: "p".into(),
             group: "planes.cluster.openmcp.cloud".into(),
             secrets: secrets.iter().map(|name| (*name).to_owned()).collect(),
+            fulfils_access: false,
         }
     }
 

@@ -9,14 +9,14 @@
 mod configs;
 mod deployment;
 mod desk;
-mod objects;
+pub(crate) mod objects;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use allotment_api::names::provider_object;
-use allotment_api::requests::{Cluster, ClusterProvider};
+use allotment_api::requests::{AccessBy, Cluster, ClusterProvider};
 use allotment_core::providers::{Heartbeat, OutsideIdentity, PackageRef, Refusal, Removal, Run, outside_group};
 use async_trait::async_trait;
 use kube::{Client, ResourceExt};
@@ -168,7 +168,9 @@ impl Outside {
     pub(crate) async fn serve(&self, provider: &ClusterProvider, group: String) -> Result<Run, ReconcileError> {
         let name = provider.name_any();
         let secrets = self.configs.follow(&name, &group);
-        let wanted = OutsideIdentity { provider: name.clone(), group, secrets }.objects();
+        let profiles = provider.status.iter().flat_map(|status| &status.profiles);
+        let fulfils_access = profiles.into_iter().any(|profile| profile.access_by == Some(AccessBy::Provider));
+        let wanted = OutsideIdentity { provider: name.clone(), group, secrets, fulfils_access }.objects();
         let lease_is_there = self.world.read().lease_of(&name).is_some();
         let as_applied = self.applied().get(&name) == Some(&wanted);
         if !(as_applied && lease_is_there) {
@@ -192,8 +194,12 @@ impl Outside {
         }
         self.configs.forget(provider);
         self.desk.forget(provider);
-        let identity =
-            OutsideIdentity { provider: provider.to_owned(), group: String::new(), secrets: Default::default() };
+        let identity = OutsideIdentity {
+            provider: provider.to_owned(),
+            group: String::new(),
+            secrets: Default::default(),
+            fulfils_access: false,
+        };
         // The Lease comes first when it is made, and goes last.
         for object in identity.objects().iter().rev() {
             objects::delete(&self.client, object).await?;

@@ -15,12 +15,12 @@ use crate::frame::is_gone;
 const MANAGER: &str = "allot-providers";
 
 /// Applies what stands in the object, by force: it is the platform's own.
-pub(super) async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, kube::Error> {
+pub(crate) async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, kube::Error> {
     api(client, object).patch(name(object), &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await
 }
 
 /// Deletes the object of that kind and name, if there is one. Gives whether nothing of it is left.
-pub(super) async fn delete(client: &Client, object: &Value) -> Result<bool, kube::Error> {
+pub(crate) async fn delete(client: &Client, object: &Value) -> Result<bool, kube::Error> {
     match api(client, object).delete(name(object), &DeleteParams::default()).await {
         Err(error) if is_gone(&error) => Ok(true),
         Err(error) => Err(error),

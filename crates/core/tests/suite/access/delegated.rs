@@ -186,6 +186,12 @@ fn the_platform_approves_the_provider_provides_and_only_then_it_is_granted() {
     let approved = condition(&told, "Approved");
     assert_eq!((&approved["status"], &approved["observedGeneration"]), (&json!("True"), &json!(1)));
     assert!(world.done.is_empty() && world.inside.is_empty(), "the platform makes nothing itself: {:?}", world.done);
+    let [role, binding] = world.rights.as_slice() else { panic!("{:?}", world.rights) };
+    assert_eq!(role["rules"][0]["verbs"], json!(["create"]), "all else is bound to names");
+    let uid = told["metadata"]["uid"].as_str().expect("a UID");
+    assert_eq!(role["rules"][1]["resourceNames"], json!(["a-kubeconfig", format!("access-{uid}")]));
+    assert_eq!(binding["subjects"][0]["name"], "provider-local");
+    assert_eq!(role["metadata"]["ownerReferences"][0]["uid"], uid, "they go with it");
     turn(&mut world);
     let status = world.expect("team", "a", ("Granted", "Success"));
     assert_eq!(status["access"]["secretRef"]["name"], "a-made", "what the provider says stays");

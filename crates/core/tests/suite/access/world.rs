@@ -29,6 +29,8 @@ pub(crate) struct World {
     /// What one process remembers of its looks, by UID of the AccessRequest.
     pub(crate) looks: BTreeMap<String, Looked>,
     pub(crate) done: Vec<String>,
+    /// What a provider was let to last.
+    pub(crate) rights: Vec<Value>,
     pub(crate) serial: usize,
 }
 
@@ -43,6 +45,7 @@ impl World {
             secrets: BTreeMap::new(),
             looks: BTreeMap::new(),
             done: Vec::new(),
+            rights: Vec::new(),
             serial: 0,
         };
         world.settle_requests();
@@ -188,6 +191,10 @@ impl World {
                     self.done.push("forget".to_owned());
                     self.store.apply(&write).expect("nobody else writes");
                     inside = None;
+                }
+                AccessPlan::Approve { rights, write } => {
+                    self.rights = rights;
+                    self.store.apply(&write).expect("nobody else writes");
                 }
                 AccessPlan::Record(write) | AccessPlan::WriteStatus(write) | AccessPlan::RemoveFinalizer(write) => {
                     self.store.apply(&write).expect("nobody else writes");
