@@ -16,4 +16,4 @@ mod traits;
 mod validate;
 
 pub use providers::is_watched;
-pub use review::{Caller, Config, Denial, Operation, Request, Reviewed, review, stamp};
+pub use review::{Caller, Concerns, Config, Denial, Operation, Request, Reviewed, concerns, review, stamp};

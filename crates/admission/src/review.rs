@@ -87,6 +87,25 @@ pub enum Denial {
     Forbidden(String),
 }
 
+/// Whether [`stamp`] and [`review`] have anything to do with a write, as far as is known without its objects: of the
+/// platform's own writes most are not judged, and to show them costs more than the rest.
+pub fn concerns(config: &Config, caller: &Caller, kind: &str, subresource: &str) -> Concerns {
+    let platform = config.is_platform(caller);
+    Concerns {
+        stamp: !platform || (kind == "AccessRequest" && subresource.is_empty()),
+        review: !platform || subresource.is_empty(),
+    }
+}
+
+/// What has to be done about a write; see [`concerns`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Concerns {
+    /// [`stamp`] may change or refuse it.
+    pub stamp: bool,
+    /// [`review`] may refuse it or warn of it.
+    pub review: bool,
+}
+
 /// Stamps a write before the API server judges its fields by their schema: the object to store instead,
 /// where it has to be changed. Refuses what the caller may not write.
 pub fn stamp(config: &Config, request: &Request<'_>) -> Result<Option<Value>, Denial> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use allotment_admission::{Caller, Config, Denial, Operation, Request, is_watched, review, stamp};
+use allotment_admission::{Caller, Concerns, Config, Denial, Operation, Request, concerns, is_watched, review, stamp};
 use allotment_api::names::{GROUP, LOCAL_GROUP, provider_of_user};
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
@@ -16,6 +16,9 @@ use async_trait::async_trait;
 /// The user name of the platform's own controllers.
 pub const CONTROLLERS: &str = "system:allotment:controllers";
 
+/// How deep an object of ours may be nested.
+const MOST_DEEP: usize = 120;
+const MANAGED_FIELDS: &str = "managedFields";
 /// Why a final object is refused that `mutate` has not seen.
 const UNSTAMPED: &str =
     "it was not stamped with who asks; the MutatingWebhookConfiguration of the platform is missing or overruled";
@@ -51,6 +54,10 @@ impl OurKinds {
         *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    fn concerns(&self, request: &AdmissionRequest<'_>) -> Concerns {
+        concerns(&self.config, &caller(request.user), request.kind, request.subresource)
+    }
+
     /// Shows the write to `judge` as the handler takes it; what is refused becomes the API's error.
     fn with_request<T>(
         &self,
@@ -70,8 +77,8 @@ impl OurKinds {
             return Ok(None);
         }
         let read = |value: &json::Value| {
-            let too_deep = "the object cannot be read: it is nested more than 120 deep";
-            serde_json::from_slice(&value.to_vec()).map_err(|_| ApiError::bad_request(too_deep))
+            let too_deep = format!("the object cannot be read: it is nested more than {MOST_DEEP} deep");
+            shown(value).ok_or_else(|| ApiError::bad_request(too_deep))
         };
         let (object, old_object): (serde_json::Value, serde_json::Value) = (read(request.object)?, read(request.old)?);
         let shown = Request {
@@ -96,6 +103,42 @@ fn is_ours(group: &str) -> bool {
     group == GROUP || group == LOCAL_GROUP
 }
 
+/// An object as the handler reads it: without who owns what in it, which is half of it and nothing to the handler.
+/// `None` if it is too deep.
+fn shown(object: &json::Value) -> Option<serde_json::Value> {
+    let Some(members) = object.as_object() else { return tree(object, MOST_DEEP) };
+    let show = |(name, value): (&str, &json::Value)| {
+        let value = match value.as_object().filter(|_| name == "metadata") {
+            Some(metadata) => {
+                let kept = metadata.iter().filter(|(name, _)| *name != MANAGED_FIELDS);
+                kept.map(|(name, value)| Some((name.to_owned(), tree(value, MOST_DEEP - 2)?))).collect::<Option<_>>()?
+            }
+            None => tree(value, MOST_DEEP - 1)?,
+        };
+        Some((name.to_owned(), value))
+    };
+    members.iter().map(show).collect()
+}
+
+/// The same JSON, if it is no deeper than that.
+fn tree(value: &json::Value, deep: usize) -> Option<serde_json::Value> {
+    Some(match value {
+        json::Value::Null => serde_json::Value::Null,
+        json::Value::Bool(value) => serde_json::Value::Bool(*value),
+        json::Value::Number(number) => serde_json::from_str(number.as_str()).ok()?,
+        json::Value::String(text) => serde_json::Value::String(text.clone()),
+        json::Value::Array(items) => {
+            let deep = deep.checked_sub(1)?;
+            items.iter().map(|item| tree(item, deep)).collect::<Option<_>>()?
+        }
+        json::Value::Object(members) => {
+            let deep = deep.checked_sub(1)?;
+            let show = |(name, value): (&str, &json::Value)| Some((name.to_owned(), tree(value, deep)?));
+            members.iter().map(show).collect::<Option<_>>()?
+        }
+    })
+}
+
 fn caller(user: &UserInfo) -> Caller {
     Caller { username: user.name.clone(), uid: user.uid.clone(), groups: user.groups.clone() }
 }
@@ -118,19 +161,26 @@ impl InProcessAdmission for OurKinds {
 
     async fn mutate(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
         // In a logical cluster a group of this name is its owner's.
-        if !request.tenant.is_platform() {
+        if !request.tenant.is_platform() || !self.concerns(request).stamp {
             return Ok(Vec::new());
         }
         let stamped = self.with_request(request, |request| stamp(&self.config, request))?.flatten();
         if let Some(changed) = stamped {
             let text = serde_json::to_vec(&changed).map_err(|error| ApiError::internal(error.to_string()))?;
-            *request.object = json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?;
+            let changed = json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?;
+            // What was not shown stays.
+            let owners = request.object.at(&["metadata", MANAGED_FIELDS]).cloned();
+            *request.object = changed;
+            let metadata = request.object.as_object_mut().and_then(|object| object.get_mut("metadata"));
+            if let (Some(owners), Some(metadata)) = (owners, metadata.and_then(json::Value::as_object_mut)) {
+                metadata.insert(MANAGED_FIELDS.to_owned(), owners);
+            }
         }
         Ok(Vec::new())
     }
 
     async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
-        if !request.tenant.is_platform() {
+        if !request.tenant.is_platform() || !self.concerns(request).review {
             return Ok(Vec::new());
         }
         let reviewed = self.with_request(request, |request| {

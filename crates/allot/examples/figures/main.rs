@@ -36,6 +36,8 @@ const OBJECTS: usize = 100;
 const MANY: usize = 100_000;
 const AT_ONCE: usize = 64;
 const BYTES: usize = 600;
+/// Ticks of a second in `/proc`.
+const TICKS: f64 = 100.0;
 const NAMESPACE: &str = "figures";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -95,6 +97,16 @@ impl Server {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
         line.split_whitespace().nth(1).context("no figure")?.parse().context("not a figure")
+    }
+}
+
+impl Server {
+    /// Processor time spent so far, user and system, in seconds.
+    fn processor_time(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let (_, fields) = stat.rsplit_once(')').context("no command")?;
+        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+        Ok(ticks.sum::<Result<u64, _>>()? as f64 / TICKS)
     }
 }
 

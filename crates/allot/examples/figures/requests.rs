@@ -35,12 +35,17 @@ const PURPOSE: &str = "shared";
 pub(super) async fn grants(binary: &Path) -> Result<()> {
     for (clusters, count) in [(CLUSTERS, GRANTS), (1, ROOM)] {
         let dir = tempdir()?;
-        let (_server, client) = shared(binary, &dir, clusters, ROOM).await?;
+        let (server, client) = shared(binary, &dir, clusters, ROOM).await?;
         let mut granted = Granted::watch(&client).await?;
+        let before = server.processor_time()?;
         let started = Instant::now();
         let (_, ()) = tokio::try_join!(ask(&client, 0..count), granted.wait(count))?;
         let seconds = started.elapsed().as_secs_f64();
-        println!("{count} requests into {clusters} Clusters: {seconds:.2} s, {:.0} grants/s", count as f64 / seconds);
+        println!(
+            "{count} requests into {clusters} Clusters: {seconds:.2} s, {:.0} grants/s, {:.2} ms of processor time each",
+            count as f64 / seconds,
+            (server.processor_time()? - before) * 1e3 / count as f64
+        );
         std::fs::remove_dir_all(&dir)?;
     }
     Ok(())

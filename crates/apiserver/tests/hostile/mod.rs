@@ -191,7 +191,10 @@ fn any_path_is_answered() {
             "/openapi/v3/apis/apps/v1",
         ]);
         let path = dice.mutated(seed.as_bytes(), &[b"/", b"//", b"..", b"%2f", b"clusters/", b"watch/", b"%00", b"~"]);
-        get(String::from_utf8(path).ok().filter(|path| path.starts_with('/'))?, world)
+        let path = String::from_utf8(path).ok().filter(|path| path.starts_with('/'))?;
+        // The path may be that of a watch.
+        let next = if path.contains('?') { '&' } else { '?' };
+        get(format!("{path}{next}timeoutSeconds=1"), world)
     });
 }
 

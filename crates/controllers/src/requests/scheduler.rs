@@ -1,17 +1,19 @@
 //! The scheduler: from a ClusterRequest to room on a Cluster, a Grant and an answer.
 //!
 //! # Guarantees
-//! The writes that choose or make a Cluster are done one request after another, each decided on what the
-//! one before left behind; all others run side by side. Another instance at the same time is met by
-//! compare-and-swap.
+//! The writes that choose or make a Cluster are decided one request after another, each on what the one before left
+//! behind, and those that only join others are carried out together; all other writes run side by side. Another instance
+//! at the same time is met by compare-and-swap.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use allotment_core::requests::{Plan, decide_request, proposals};
+use allotment_core::write::Write;
 use async_trait::async_trait;
+use futures::future::join_all;
 use kube::Client;
-use tokio::sync::Mutex;
 
 use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
 use crate::world::World;
@@ -22,7 +24,7 @@ const MANAGER: &str = "allot-scheduler";
 const MOST_STEPS: usize = 16;
 
 /// Held while a Cluster is chosen or made, so that each choice sees what the one before it left behind.
-pub(crate) type Choosing = Arc<Mutex<()>>;
+pub(crate) type Choosing = Arc<tokio::sync::Mutex<()>>;
 
 /// The controller of ClusterRequests.
 pub(crate) struct Scheduler {
@@ -30,12 +32,14 @@ pub(crate) struct Scheduler {
     world: Arc<World>,
     seams: Seams,
     choosing: Choosing,
+    /// Who waits to be chosen for.
+    waiting: Mutex<BTreeSet<ObjectKey>>,
 }
 
 impl Scheduler {
     /// A scheduler over that API.
     pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams, choosing: Choosing) -> Self {
-        Scheduler { client, world, seams, choosing }
+        Scheduler { client, world, seams, choosing, waiting: Mutex::default() }
     }
 
     fn decide(&self, key: &ObjectKey) -> Plan {
@@ -43,9 +47,8 @@ impl Scheduler {
         decide_request(&self.world.read().snapshot, key, self.seams.now(), &mut texts)
     }
 
-    /// Carries the write of a plan out; false if its effect is known only once the watch tells of it.
-    async fn write(&self, plan: &Plan) -> Result<bool, ReconcileError> {
-        let Some(write) = plan.write() else { return Ok(true) };
+    /// Carries a write out; false if its effect is known only once the watch tells of it.
+    async fn write(&self, write: &Write) -> Result<bool, ReconcileError> {
         let written = execute(&self.client, MANAGER, write).await?;
         let seen = written.is_some();
         if let Some(written) = written {
@@ -54,33 +57,51 @@ impl Scheduler {
         Ok(seen)
     }
 
-    /// Does all writes that choose or make a Cluster, with nobody else choosing meanwhile.
+    /// Does all writes that choose or make a Cluster for a request, with nobody else choosing meanwhile; and on the way
+    /// the same for all that wait for their turn.
     async fn choose(&self, key: &ObjectKey) -> Result<(), ReconcileError> {
+        let _waiting = Waiting::enter(&self.waiting, key);
         let _choosing = self.choosing.lock().await;
         for _ in 0..MOST_STEPS {
-            // Decided anew, since the request before this one may have changed the answer.
-            let plan = self.decide(key);
-            if !chooses(&plan) || !self.write(&plan).await? {
-                break;
+            // Decided anew each time: those before may have changed the answer, or done this one's writes.
+            if !self.decide(key).chooses() {
+                return Ok(());
+            }
+            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let mut texts = proposals(self.seams.entropy.as_ref());
+            let steps = self.world.choose(waiting, self.seams.now(), &mut texts);
+            let written = join_all(steps.iter().map(|step| self.write(step.write()))).await;
+            let mut seen = true;
+            for (step, written) in steps.iter().zip(written) {
+                // Whose write failed finds out in its own turn.
+                if step.requests().contains(key) {
+                    seen &= written?;
+                }
+            }
+            if steps.is_empty() || !seen {
+                return Ok(());
             }
         }
         Ok(())
     }
 }
 
-/// Whether the plan chooses or makes a Cluster.
-fn chooses(plan: &Plan) -> bool {
-    match plan {
-        Plan::RecordClusterName(_) | Plan::CreateCluster { .. } | Plan::TakeRoom { .. } => true,
-        Plan::Done { .. }
-        | Plan::AddFinalizer(_)
-        | Plan::CreateGrant { .. }
-        | Plan::RecordBinding(_)
-        | Plan::DeleteGrant(_)
-        | Plan::ReleaseRoom { .. }
-        | Plan::RemoveFinalizer(_)
-        | Plan::WriteGrantStatus(_)
-        | Plan::WriteStatus(_) => false,
+/// A request in the set of those that wait to be chosen for; out of it when dropped.
+struct Waiting<'a> {
+    set: &'a Mutex<BTreeSet<ObjectKey>>,
+    key: &'a ObjectKey,
+}
+
+impl<'a> Waiting<'a> {
+    fn enter(set: &'a Mutex<BTreeSet<ObjectKey>>, key: &'a ObjectKey) -> Self {
+        set.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+        Waiting { set, key }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner).remove(self.key);
     }
 }
 
@@ -93,13 +114,15 @@ impl Reconcile for Scheduler {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         for _ in 0..MOST_STEPS {
             let plan = self.decide(key);
-            if let Plan::Done { again } = plan {
-                return Ok(again.map_or(Next::Change, |at| Next::After(self.seams.until(at))));
-            }
-            if chooses(&plan) {
-                self.choose(key).await?;
-            } else if !self.write(&plan).await? || matches!(plan, Plan::RemoveFinalizer(_)) {
-                return Ok(Next::Change);
+            match (&plan, plan.write()) {
+                (_, Some(_)) if plan.chooses() => self.choose(key).await?,
+                (plan, Some(write)) => {
+                    if !self.write(write).await? || matches!(plan, Plan::RemoveFinalizer(_)) {
+                        return Ok(Next::Change);
+                    }
+                }
+                (Plan::Done { again: Some(at) }, None) => return Ok(Next::After(self.seams.until(*at))),
+                (_, None) => return Ok(Next::Change),
             }
         }
         Ok(Next::After(Duration::from_millis(1)))

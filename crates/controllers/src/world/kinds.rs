@@ -6,7 +6,7 @@ use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
-use allotment_core::requests::{Object, ObjectKind};
+use allotment_core::requests::{Object, ObjectKind, same_for_provider};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Resource, ResourceExt};
@@ -80,7 +80,10 @@ impl Mirrored for Cluster {
     }
 
     fn wake(_state: &State, queues: &Queues, change: &Change<Self>) {
-        queues.planes.add(change.key.clone());
+        let states = change.before.as_ref().zip(change.after.as_ref());
+        if !states.is_some_and(|(before, after)| same_for_provider(before, after)) {
+            queues.planes.add(change.key.clone());
+        }
         queues.insides.add(change.key.clone());
         // A ClusterProvider that is being deleted waits for its Clusters.
         if let (Some(before), None) = (&change.before, &change.after) {

@@ -12,7 +12,8 @@ use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ObjectRef, ProviderConfig, Purpose, TraitEquivalence,
 };
-use allotment_core::requests::Snapshot;
+use allotment_core::requests::{Snapshot, Step, choose_together};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
@@ -167,6 +168,18 @@ impl World {
     /// A look at everything. Never held across an await.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What to write next to choose Clusters for these requests.
+    pub fn choose(
+        &self,
+        requests: impl IntoIterator<Item = ObjectKey>,
+        now: Timestamp,
+        proposals: &mut dyn Iterator<Item = String>,
+    ) -> Vec<Step> {
+        // Changed while choosing, and as before afterwards.
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        choose_together(&mut state.snapshot, requests, now, proposals)
     }
 
     /// Takes in what a watch says.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
 use allotment_api::reasons::{ClusterConditionReason, ConditionType};
-use allotment_api::requests::{Cluster, ClusterStatus, DeletionPolicy, PurposeSpec};
+use allotment_api::requests::{Cluster, ClusterSpec, ClusterStatus, DeletionPolicy, PurposeSpec};
 use allotment_machinery::duration::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,9 @@ use super::aggregate::{DEFAULT_IDLE_GRACE, retention};
 use super::conditions::{Said, find, is_true, put, whole_seconds};
 use super::making::ceilings;
 use super::plan::{ClusterPlan, ConfirmAbsent};
-use super::request::{add_finalizer, annotate, is_forced, note_lost, release_write, remove_finalizer, to_value};
+use super::request::{
+    add_finalizer, annotate, is_forced, note_lost, release_write, remove_finalizer, tenant_of, to_value,
+};
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
 use super::spares;
 use crate::access::{standing_by_provider, strike_leftovers};
@@ -22,16 +24,17 @@ use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions, without_nu
 
 /// How many users a message names before it counts the rest.
 const MOST_NAMED: usize = 10;
+/// How often it is told of a Cluster that a newer generation of it was seen, where that is all there is to tell.
+const SEEN_EVERY_SECS: i64 = 1;
 
 /// The next write for a Cluster.
 pub fn decide_cluster(snapshot: &Snapshot, key: &ObjectKey, now: Timestamp) -> ClusterPlan {
     let Some(cluster) = snapshot.clusters.get(key) else { return ClusterPlan::Done { again: None } };
-    if let Some(plan) = release_orphan(snapshot, cluster) {
+    if let Some(plan) = release_orphan(snapshot, key, cluster) {
         return plan;
     }
-    let users = users(snapshot, cluster);
     if cluster.metadata.deletion_timestamp.is_some() {
-        return decide_deletion(snapshot, cluster, &users, now);
+        return decide_deletion(snapshot, cluster, &users(snapshot, cluster), now);
     }
     if let Some(write) = add_finalizer(Kind::Cluster, &cluster.metadata, names::CLUSTER_FINALIZER) {
         return ClusterPlan::AddFinalizer(write);
@@ -39,8 +42,9 @@ pub fn decide_cluster(snapshot: &Snapshot, key: &ObjectKey, now: Timestamp) -> C
     if let Some(write) = follow_purposes(snapshot, cluster) {
         return ClusterPlan::FollowPurposes(write);
     }
-    match decide_idle(snapshot, cluster, users.is_empty(), now) {
-        ClusterPlan::Done { again } => tell(snapshot, cluster, &users, now, again),
+    match decide_idle(snapshot, cluster, !is_used(snapshot, cluster), now) {
+        // Who uses it is told only while it is being deleted.
+        ClusterPlan::Done { again } => tell(snapshot, cluster, &BTreeSet::new(), now, again),
         plan => plan,
     }
 }
@@ -85,18 +89,19 @@ pub fn quarantined(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// A tenant whose request and Grant are both gone gives its room back.
-fn release_orphan(snapshot: &Snapshot, cluster: &Cluster) -> Option<ClusterPlan> {
-    let orphan = cluster.spec.tenants.iter().filter(|tenant| !tenant.released).find(|tenant| {
-        let key = tenant_key(tenant);
-        let uid = Some(tenant.request_uid.as_str());
-        let request = snapshot.requests.get(&key).is_some_and(|request| request.metadata.uid.as_deref() == uid);
-        let grant = snapshot.grants.get(&key).is_some_and(|grant| grant.spec.request_uid == tenant.request_uid);
-        !request && !grant
-    })?;
+fn release_orphan(snapshot: &Snapshot, key: &ObjectKey, cluster: &Cluster) -> Option<ClusterPlan> {
+    let uid = snapshot.orphans.get(key)?.first()?;
+    let orphan = tenant_of(cluster, uid)?;
     Some(ClusterPlan::ReleaseOrphan {
         confirm: ConfirmAbsent { request: tenant_key(orphan), uid: orphan.request_uid.clone() },
         write: release_write(cluster, &orphan.request_uid)?,
     })
+}
+
+/// Whether anybody uses a Cluster: has room on it, or lives in it.
+fn is_used(snapshot: &Snapshot, cluster: &Cluster) -> bool {
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    snapshot.live_access.contains_key(uid) || cluster.spec.tenants.iter().any(|tenant| !tenant.released)
 }
 
 /// Who uses a Cluster: `namespace/name` of each tenant and of each live access.
@@ -143,13 +148,19 @@ fn note_losers(snapshot: &Snapshot, cluster: &Cluster) -> Option<Write> {
 fn follow_purposes(snapshot: &Snapshot, cluster: &Cluster) -> Option<Write> {
     let spec = &cluster.spec;
     let purposes: Option<Vec<&PurposeSpec>> = spec.purposes.iter().map(|name| snapshot.purpose(name)).collect();
-    let mut new = spec.clone();
-    new.ceilings = ceilings(snapshot, &spec.purposes, &spec.ceilings);
+    // What follows, without the tenants, who are many.
+    let old = ClusterSpec {
+        deletion_policy: spec.deletion_policy,
+        idle_grace: spec.idle_grace.clone(),
+        ceilings: spec.ceilings.clone(),
+        ..ClusterSpec::default()
+    };
+    let mut new = ClusterSpec { ceilings: ceilings(snapshot, &spec.purposes, &spec.ceilings), ..old.clone() };
     if let Some(purposes) = purposes.filter(|purposes| spec.deletion_policy.is_some() && !purposes.is_empty()) {
         let (policy, grace) = retention(purposes.into_iter());
         (new.deletion_policy, new.idle_grace) = (Some(policy), Some(grace));
     }
-    let change = merge_diff(&to_value(spec), &to_value(&new))?;
+    let change = (new != old).then(|| merge_diff(&to_value(&old), &to_value(&new))).flatten()?;
     Some(Write::Patch {
         kind: Kind::Cluster,
         key: ObjectKey::of(&cluster.metadata),
@@ -210,6 +221,9 @@ fn write_status(
     if new == old {
         return ClusterPlan::Done { again };
     }
+    if let Some(due) = seen_lately(&old, &new).filter(|due| now < *due) {
+        return ClusterPlan::Done { again: Some(again.map_or(due, |again| again.min(due))) };
+    }
     new.last_reconcile_time = Some(Time(whole_seconds(now)));
     let ours: Vec<_> = OURS.iter().filter_map(|kind| find(&new.conditions, *kind)).collect();
     let own = json!({
@@ -220,6 +234,18 @@ fn write_status(
         Some(write) => ClusterPlan::WriteStatus(write),
         None => ClusterPlan::Done { again },
     }
+}
+
+/// When it is told that a newer generation was seen, where nothing else is to be told: tenants come by the hundred, and
+/// a write for each would cost more than they do.
+fn seen_lately(old: &ClusterStatus, new: &ClusterStatus) -> Option<Timestamp> {
+    let mut same = new.clone();
+    same.observed_generation = old.observed_generation;
+    for (condition, was) in same.conditions.iter_mut().zip(&old.conditions) {
+        condition.observed_generation = was.observed_generation;
+    }
+    let told = old.last_reconcile_time.as_ref().filter(|_| same == *old)?;
+    told.0.checked_add(SignedDuration::from_secs(SEEN_EVERY_SECS)).ok()
 }
 
 /// The conditions that the platform sets; others are the provider's.

@@ -3,8 +3,8 @@
 //! # Flow
 //! [`Snapshot`] is fed every object seen (`apply`, `delete`, `reset`) and says what is due. Per
 //! ClusterRequest, [`decide_request`] gives one [`Plan`]: the next write. Once it is applied and its
-//! result fed back, the next call gives the write after it, until [`Plan::Done`]. [`decide_cluster`]
-//! does the same per Cluster, [`decide_purpose`] per Purpose, for its spare Clusters.
+//! result fed back, the next call gives the write after it, until [`Plan::Done`]; [`choose_together`] gives the writes
+//! that choose Clusters for several requests at once. [`decide_cluster`] does the same per Cluster, [`decide_purpose`] per Purpose, for its spare Clusters.
 //!
 //! # Guarantees
 //! A crash between any two writes heals: each decision rests on what is stored only. Room is taken by
@@ -24,6 +24,7 @@ mod prefixes;
 mod queue;
 mod request;
 mod select;
+mod several;
 mod snapshot;
 mod spares;
 mod status;
@@ -41,9 +42,10 @@ pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
 pub use prefixes::{is_canonical, is_well_formed, owns};
 pub use request::{decide_request, is_forced, tenant_of};
 pub use select::{Placement, Refusal};
+pub use several::{Step, choose_together};
 pub use snapshot::{
     DEFAULT_PROVISIONING_DEADLINE_SECS, Due, MAX_TENANT_RECORDS, Object, ObjectKind, Snapshot, is_provisioned,
-    live_tenants,
+    live_tenants, same_for_provider,
 };
 pub use spares::decide_purpose;
 pub use trial::{Fate, NotCarriedOut, Trial, Unending};

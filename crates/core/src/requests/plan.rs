@@ -58,6 +58,24 @@ pub enum Plan {
 }
 
 impl Plan {
+    /// Whether the write chooses or makes a Cluster, or prepares that: each such choice has to see what came of the one
+    /// before it.
+    pub fn chooses(&self) -> bool {
+        match self {
+            Plan::AddFinalizer(_) | Plan::RecordClusterName(_) | Plan::CreateCluster { .. } | Plan::TakeRoom { .. } => {
+                true
+            }
+            Plan::Done { .. }
+            | Plan::CreateGrant { .. }
+            | Plan::RecordBinding(_)
+            | Plan::DeleteGrant(_)
+            | Plan::ReleaseRoom { .. }
+            | Plan::RemoveFinalizer(_)
+            | Plan::WriteGrantStatus(_)
+            | Plan::WriteStatus(_) => false,
+        }
+    }
+
     /// The write, if there is one.
     pub fn write(&self) -> Option<&Write> {
         match self {

@@ -164,13 +164,6 @@ fn decide_placement(
     now: Timestamp,
     proposals: &mut dyn Iterator<Item = String>,
 ) -> Plan {
-    let tenant = |prefix: String| Tenant {
-        request_uid: uid.to_owned(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-        prefix,
-        released: false,
-    };
     match destination(snapshot, request, now) {
         Destination::Refused(refusal) => status_plan(request, &Outcome::Refused { refusal }, now),
         Destination::NoNamespace { message } => status_plan(request, &Outcome::Waiting { message }, now),
@@ -181,7 +174,7 @@ fn decide_placement(
             }
             let Some(chosen) = snapshot.clusters.get(&cluster) else { return Plan::Done { again: None } };
             match prefix_for(&asked, request, &chosen.spec.tenants, proposals) {
-                Some(prefix) => take_room(cluster, chosen, tenant(prefix)),
+                Some(prefix) => take_room(cluster, chosen, tenant(key, uid, prefix)),
                 None => Plan::Done { again: None },
             }
         }
@@ -198,13 +191,25 @@ fn decide_placement(
             let Some(prefix) = prefix_for(&asked, request, &[], proposals) else { return Plan::Done { again: None } };
             let profile = ClusterProviderRef { name: provider, profile };
             let purposes = &request.spec.purposes;
-            let cluster = new_cluster(snapshot, purposes, &asked, &name, profile, version, vec![tenant(prefix)]);
+            let cluster =
+                new_cluster(snapshot, purposes, &asked, &name, profile, version, vec![tenant(key, uid, prefix)]);
             Plan::CreateCluster { write: create(Kind::Cluster, name, &cluster), cluster: Box::new(cluster) }
         }
     }
 }
 
-fn prefix_for(
+/// The entry of a request among the tenants of a Cluster.
+pub(super) fn tenant(key: &ObjectKey, uid: &str, prefix: String) -> Tenant {
+    Tenant {
+        request_uid: uid.to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        prefix,
+        released: false,
+    }
+}
+
+pub(super) fn prefix_for(
     asked: &Aggregated,
     request: &ClusterRequest,
     tenants: &[Tenant],
@@ -217,17 +222,20 @@ fn prefix_for(
 }
 
 fn take_room(key: ObjectKey, cluster: &Cluster, tenant: Tenant) -> Plan {
-    let mut tenants = cluster.spec.tenants.clone();
-    tenants.push(tenant);
-    let mut metadata = preconditions(&cluster.metadata);
+    let tenants: Vec<&Tenant> = cluster.spec.tenants.iter().chain([&tenant]).collect();
     let marks = [names::IDLE_SINCE, names::SPARE].into_iter();
     let ended: BTreeMap<&str, Option<String>> =
         marks.filter(|mark| annotation(&cluster.metadata, mark).is_some()).map(|mark| (mark, None)).collect();
-    if !ended.is_empty() {
-        metadata.insert("annotations".to_owned(), json!(ended));
-    }
+    let ended = (!ended.is_empty()).then(|| json!(ended));
+    Plan::TakeRoom { write: room(&cluster.metadata, &tenants, ended), cluster: key }
+}
+
+/// The compare-and-swap that makes these the tenants of a Cluster, and sets these annotations.
+pub(super) fn room(cluster: &ObjectMeta, tenants: &[&Tenant], annotations: Option<Value>) -> Write {
+    let mut metadata = preconditions(cluster);
+    metadata.extend(annotations.map(|annotations| ("annotations".to_owned(), annotations)));
     let patch = json!({ "metadata": metadata, "spec": { "tenants": tenants } });
-    Plan::TakeRoom { write: Write::Patch { kind: Kind::Cluster, key: key.clone(), patch }, cluster: key }
+    Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(cluster), patch }
 }
 
 fn record_name(
@@ -265,7 +273,7 @@ pub(crate) fn note_lost(request: &ClusterRequest, cluster_uid: &str) -> Option<W
 }
 
 /// The request under the platform's finalizer, with a note of that Cluster.
-fn take_over(request: &ClusterRequest, cluster: &ObjectKey) -> Write {
+pub(super) fn take_over(request: &ClusterRequest, cluster: &ObjectKey) -> Write {
     let note = [(names::CLUSTER_NAME, cluster.to_string())];
     apply_metadata(Kind::ClusterRequest, &request.metadata, &note, Some(names::REQUEST_FINALIZER))
 }

@@ -29,6 +29,7 @@ use super::versions::{Offer, Version};
 use crate::write::ObjectKey;
 
 use alike::Alike;
+pub use clusters::same_for_provider;
 pub use object::{Object, ObjectKind};
 pub(crate) use open::Shape;
 use open::Slot;
@@ -95,6 +96,8 @@ pub struct Snapshot {
     pub(crate) tenants_of_profile: BTreeMap<(String, String), usize>,
     /// By UID of the request: the Clusters that have it as a tenant.
     pub(crate) tenancies: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// By Cluster: the UIDs of tenants whose request and Grant are both not there.
+    pub(crate) orphans: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// By UID of the Cluster: the AccessRequests that live in it.
     pub(crate) live_access: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// By ClusterRequest: the AccessRequests that refer to it.
@@ -151,6 +154,7 @@ impl Snapshot {
             by_hand: BTreeSet::new(),
             tenants_of_profile: BTreeMap::new(),
             tenancies: BTreeMap::new(),
+            orphans: BTreeMap::new(),
             live_access: BTreeMap::new(),
             access_to_request: BTreeMap::new(),
             access_to_cluster: BTreeMap::new(),

@@ -17,6 +17,8 @@ enum Step {
     Observe { scheduler: usize, events: usize },
     /// A scheduler decides a request on what it has seen and makes one write.
     Request { scheduler: usize, request: usize },
+    /// A scheduler chooses for all requests at once on what it has seen and makes the writes.
+    Choose { scheduler: usize },
     /// A scheduler decides a Cluster on what it has seen and makes one write.
     Cluster { scheduler: usize, cluster: usize },
     /// A scheduler looks after the spares of a Purpose on what it has seen and makes one write.
@@ -46,6 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (0..SCHEDULERS, 1usize..12).prop_map(|(scheduler, events)| Step::Observe { scheduler, events }),
         8 => (0..SCHEDULERS, 0..REQUESTS).prop_map(|(scheduler, request)| Step::Request { scheduler, request }),
+        3 => (0..SCHEDULERS).prop_map(|scheduler| Step::Choose { scheduler }),
         3 => (0..SCHEDULERS, 0usize..8).prop_map(|(scheduler, cluster)| Step::Cluster { scheduler, cluster }),
         2 => (0..SCHEDULERS, 0..PURPOSES.len()).prop_map(|(scheduler, purpose)| Step::Spare { scheduler, purpose }),
         1 => (0..PURPOSES.len(), 0usize..3).prop_map(|(purpose, warm)| Step::Warm { purpose, warm }),
@@ -93,6 +96,10 @@ fn run(store: &mut Store, schedulers: &mut [Scheduler], names: &mut Names, step:
         Step::Request { scheduler, request } => {
             let key = ObjectKey::new("team", format!("r{request}"));
             let _ = schedulers[scheduler].step(store, &key, names);
+        }
+        Step::Choose { scheduler } => {
+            let keys: Vec<_> = (0..REQUESTS).map(|request| ObjectKey::new("team", format!("r{request}"))).collect();
+            let _ = schedulers[scheduler].choose(store, &keys, names);
         }
         Step::Cluster { scheduler, cluster } => {
             let key = store.all("Cluster").nth(cluster).map(|(key, _)| key.clone());
@@ -228,6 +235,20 @@ fn bindings(store: &Store) -> BTreeMap<ObjectKey, Value> {
     store.all("ClusterRequestGrant").map(|(key, grant)| (key.clone(), grant["spec"].clone())).collect()
 }
 
+/// Who has room beside whom, with which of the proposed prefixes; names of Clusters are random.
+fn places(store: &Store) -> BTreeSet<BTreeMap<String, String>> {
+    let proposed =
+        |prefix: &Value| prefix.as_str().filter(|prefix| ["foo-", "bar-"].contains(prefix)).map(str::to_owned);
+    let tenants = |cluster: &Value| {
+        let tenants = cluster["spec"]["tenants"].as_array().cloned().unwrap_or_default();
+        let place = |tenant: Value| {
+            (tenant["name"].as_str().unwrap_or_default().to_owned(), proposed(&tenant["prefix"]).unwrap_or_default())
+        };
+        tenants.into_iter().map(place).collect()
+    };
+    store.all("Cluster").map(|(_, cluster)| tenants(cluster)).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
@@ -304,6 +325,50 @@ proptest! {
         for (key, request) in store.all("ClusterRequest") {
             prop_assert_eq!(&request["status"]["status"], &json!("Granted"), "{}", key);
         }
+    }
+
+    #[test]
+    fn choosing_together_is_choosing_one_after_another(
+        asks in prop::collection::vec((0..PURPOSES.len(), 0i64..3, 0usize..3), 1..12), first in 0usize..12, room in 1usize..5,
+    ) {
+        let mut store = start();
+        for name in ["pair", "both"] {
+            store.edit("Purpose", "", name, &json!({"spec": {"maxTenants": room}}));
+        }
+        let (mut scheduler, mut names) = (Scheduler::default(), Names::default());
+        let mut keys = Vec::new();
+        for (index, (purpose, priority, prefix)) in asks.iter().enumerate() {
+            let mut object = ask(index, *purpose);
+            object["spec"]["priority"] = json!(priority);
+            object["spec"]["prefix"] = json!(["foo-", "bar-", ""][*prefix]);
+            store.put(object);
+            // The first are there already, so that the others find Clusters with tenants.
+            if index < first {
+                settle(&mut store, &mut scheduler, &mut names);
+            } else {
+                keys.push(ObjectKey::new("team", format!("r{index}")));
+            }
+        }
+        scheduler.observe(&store, usize::MAX);
+        let (mut one, mut all) = (store.clone(), store);
+        let (mut singly, mut together) = (scheduler.clone(), scheduler);
+        let due = singly.snapshot.take_due().requests;
+        for key in due.iter().filter(|key| keys.contains(key)) {
+            while decide_request(&singly.snapshot, key, one.time(), &mut names).chooses() {
+                singly.step(&mut one, key, &mut names).transpose().expect("nobody else writes");
+                singly.observe(&one, usize::MAX);
+            }
+        }
+        for round in 0.. {
+            let written = together.choose(&mut all, &keys, &mut names);
+            if written.is_empty() {
+                break;
+            }
+            prop_assert!(written.iter().all(Result::is_ok), "{:?}", written);
+            prop_assert!(round < 100, "it never ends");
+            together.observe(&all, usize::MAX);
+        }
+        prop_assert_eq!(places(&all), places(&one));
     }
 
     #[test]

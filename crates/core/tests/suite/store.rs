@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use allotment_core::requests::{
-    ClusterPlan, Object, ObjectKind, Plan, Snapshot, decide_cluster, decide_purpose, decide_request,
+    ClusterPlan, Object, ObjectKind, Plan, Snapshot, choose_together, decide_cluster, decide_purpose, decide_request,
 };
 use allotment_core::write::{Kind, ObjectKey, Write, merge_apply};
 use k8s_openapi::jiff::Timestamp;
@@ -220,7 +220,7 @@ impl Store {
 }
 
 /// A scheduler with its own, possibly old, view of the store.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scheduler {
     pub(crate) snapshot: Snapshot,
     seen: usize,
@@ -287,6 +287,19 @@ impl Scheduler {
     pub(crate) fn step(&self, store: &mut Store, key: &ObjectKey, names: &mut Names) -> Option<Result<(), Failure>> {
         let plan = decide_request(&self.snapshot, key, store.time(), names);
         plan.write().map(|write| store.apply(write))
+    }
+
+    /// Chooses for several requests on what was seen, and makes the writes.
+    pub(crate) fn choose(
+        &mut self,
+        store: &mut Store,
+        keys: &[ObjectKey],
+        names: &mut Names,
+    ) -> Vec<Result<(), Failure>> {
+        let before = format!("{:?}", self.snapshot);
+        let steps = choose_together(&mut self.snapshot, keys.iter().cloned(), store.time(), names);
+        assert_eq!(format!("{:?}", self.snapshot), before, "the snapshot is as before");
+        steps.iter().map(|step| store.apply(step.write())).collect()
     }
 
     /// Decides one Purpose on what was seen, and makes the write.

@@ -83,10 +83,8 @@ impl Snapshot {
     pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<ClusterRequest>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
         let old = self.requests.remove(&key);
-        let uids = [&old, &request].map(|request| request.as_ref().and_then(|request| request.metadata.uid.clone()));
-        for uid in uids.into_iter().flatten() {
-            self.due_clusters.extend(self.tenancies.get(&uid).into_iter().flatten().cloned());
-        }
+        let [was, is] =
+            [&old, &request].map(|request| request.as_ref().and_then(|request| request.metadata.uid.clone()));
         match request {
             Some(request) => {
                 self.requests.insert(key.clone(), request);
@@ -98,15 +96,23 @@ impl Snapshot {
                 self.due_requests.remove(&key);
             }
         }
+        self.claims_changed(&key, was, is);
+    }
+
+    /// To Clusters it matters only whether a request or a Grant is there.
+    fn claims_changed(&mut self, key: &ObjectKey, was: Option<String>, is: Option<String>) {
+        let changed = was != is;
+        for uid in [was, is].into_iter().flatten().filter(|_| changed) {
+            self.claim_changed(key, &uid);
+        }
     }
 
     pub(super) fn set_grant(&mut self, key: ObjectKey, grant: Option<ClusterRequestGrant>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
         let old = self.grants.remove(&key);
-        for grant in [&old, &grant].into_iter().flatten() {
-            self.due_clusters.extend(self.tenancies.get(&grant.spec.request_uid).into_iter().flatten().cloned());
-        }
+        let [was, is] = [&old, &grant].map(|grant| grant.as_ref().map(|grant| grant.spec.request_uid.clone()));
         put(&mut self.grants, key.clone(), grant);
+        self.claims_changed(&key, was, is);
         if self.requests.contains_key(&key) {
             self.due_requests.insert(key);
         }

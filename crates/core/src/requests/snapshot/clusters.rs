@@ -6,7 +6,8 @@ use allotment_api::requests::{Cluster, ClusterSpec, ClusterStatus, Tenant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{MOST_GONE, Snapshot, set_member, tenant_key};
-use crate::requests::conditions::is_true;
+use crate::requests::conditions::{find, is_true};
+use crate::requests::request::tenant_of;
 use crate::requests::spares::counted_for;
 use crate::write::ObjectKey;
 
@@ -47,6 +48,26 @@ impl Snapshot {
         }
     }
 
+    /// Counts a newcomer as a tenant of a shared Cluster until [`Snapshot::forget_assumed`], so that others can be chosen
+    /// for meanwhile; nobody is woken. Gives how many tenants there were.
+    pub(crate) fn assume(&mut self, key: &ObjectKey, tenant: Tenant) -> usize {
+        let Some(cluster) = self.clusters.get_mut(key) else { return 0 };
+        let before = cluster.spec.tenants.len();
+        set_member(&mut self.tenancies, tenant.request_uid.clone(), key, true);
+        cluster.spec.tenants.push(tenant);
+        self.settle(key);
+        before
+    }
+
+    /// The Cluster has its first so many tenants, as before they were joined.
+    pub(crate) fn forget_assumed(&mut self, key: &ObjectKey, before: usize) {
+        let Some(cluster) = self.clusters.get_mut(key) else { return };
+        for tenant in cluster.spec.tenants.split_off(before) {
+            set_member(&mut self.tenancies, tenant.request_uid, key, false);
+        }
+        self.settle(key);
+    }
+
     fn index(&mut self, key: &ObjectKey, change: &Change<'_>) {
         for (cluster, tenants, enters) in [(change.old, change.left, false), (change.new, change.came, true)] {
             let Some(cluster) = cluster else { continue };
@@ -67,6 +88,8 @@ impl Snapshot {
             }
             for tenant in tenants.iter().filter(|tenant| !tenant.released) {
                 set_member(&mut self.tenancies, tenant.request_uid.clone(), key, enters);
+                let orphan = enters && !self.is_claimed(&tenant_key(tenant), &tenant.request_uid);
+                set_member(&mut self.orphans, key.clone(), &tenant.request_uid, orphan);
             }
         }
     }
@@ -83,6 +106,27 @@ impl Snapshot {
         *all = if enters { all.saturating_add(count) } else { all.saturating_sub(count) };
         if *all == 0 {
             self.tenants_of_profile.remove(&place);
+        }
+    }
+
+    /// Whether the request of that UID, or its Grant, is there.
+    fn is_claimed(&self, request: &ObjectKey, uid: &str) -> bool {
+        self.requests.get(request).is_some_and(|request| request.metadata.uid.as_deref() == Some(uid))
+            || self.grants.get(request).is_some_and(|grant| grant.spec.request_uid == uid)
+    }
+
+    /// A request or Grant of that name and UID came or went: what that is to the Clusters that have it as a tenant.
+    pub(super) fn claim_changed(&mut self, request: &ObjectKey, uid: &str) {
+        let Some(clusters) = self.tenancies.get(uid).cloned() else { return };
+        for cluster in clusters {
+            // The tenant tells the name of its request, and may tell another one.
+            let tenant = self.clusters.get(&cluster).and_then(|cluster| tenant_of(cluster, uid));
+            if tenant.is_none_or(|tenant| tenant_key(tenant) != *request) {
+                continue;
+            }
+            let orphan = !self.is_claimed(request, uid);
+            set_member(&mut self.orphans, cluster.clone(), &uid.to_owned(), orphan);
+            self.due_clusters.insert(cluster);
         }
     }
 
@@ -145,6 +189,35 @@ impl<'a> Change<'a> {
     fn both(&self) -> impl Iterator<Item = &'a Cluster> {
         self.old.into_iter().chain(self.new)
     }
+}
+
+/// Whether nothing that a provider looks at differs between two states of a Cluster: not its tenants, nor what the
+/// platform says of it.
+pub fn same_for_provider(old: &Cluster, new: &Cluster) -> bool {
+    let ObjectMeta { uid, deletion_timestamp, annotations, labels, finalizers, .. } = &old.metadata;
+    let meta = &new.metadata;
+    let told = |cluster: &Cluster| {
+        let status = cluster.status.clone().unwrap_or_default();
+        let healthy = find(&status.conditions, ConditionType::ClusterHealthy).cloned();
+        (status.phase, status.kubernetes, status.provider_status, healthy)
+    };
+    let ClusterSpec {
+        cluster_provider_ref,
+        cluster_config_ref,
+        kubernetes,
+        purposes,
+        dedicated,
+        tenants: _,
+        deletion_policy: _,
+        idle_grace: _,
+        ceilings: _,
+    } = &old.spec;
+    let spec = &new.spec;
+    (uid, deletion_timestamp, annotations) == (&meta.uid, &meta.deletion_timestamp, &meta.annotations)
+        && (labels, finalizers) == (&meta.labels, &meta.finalizers)
+        && (cluster_provider_ref, cluster_config_ref) == (&spec.cluster_provider_ref, &spec.cluster_config_ref)
+        && (kubernetes, purposes, dedicated) == (&spec.kubernetes, &spec.purposes, &spec.dedicated)
+        && told(old) == told(new)
 }
 
 fn same_but_tenants(old: &Cluster, new: &Cluster) -> bool {
