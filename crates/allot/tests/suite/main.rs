@@ -14,6 +14,7 @@ mod deletion;
 mod existing;
 mod folder;
 mod harness;
+mod kind;
 mod kube_rs;
 mod outside;
 mod policy;

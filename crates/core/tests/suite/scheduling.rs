@@ -240,6 +240,37 @@ fn beyond_max_clusters_a_request_waits_and_is_granted_when_one_goes() {
 }
 
 #[test]
+fn a_profile_makes_no_more_clusters_than_it_says_and_requests_go_elsewhere_or_wait() {
+    let offer = |name: &str, most: Value| {
+        json!({"name": name, "supportedVersions": [{"version": "1.36.3"}], "maxClusters": most,
+            "supportedTraits": [{"trait": "x"}]})
+    };
+    let mut store = landscape();
+    store.put(provider("existing", json!([offer("one", json!(1)), offer("none", json!(0))])));
+    store.put(purpose("own", json!({"dedicated": true, "traits": [{"trait": "x"}]})));
+    for name in ["a", "b"] {
+        store.put(request("team", name, json!({"purposes": ["own"]})));
+    }
+    let mut scheduler = settled(&mut store);
+    assert_eq!(status_of(&store, "team", "a")["status"], "Granted");
+    let status = status_of(&store, "team", "b");
+    assert_eq!((&status["status"], &status["reason"]), (&json!("Pending"), &json!("MaxClustersReached")), "{status}");
+    let finding = |profile: &str| {
+        json!({"provider": "existing", "profile": profile, "reason": "MaxClustersReached",
+        "detail": format!("existing/{profile}")})
+    };
+    let findings = status["findings"].as_array().expect("findings");
+    assert!(findings.contains(&finding("one")) && findings.contains(&finding("none")), "{findings:?}");
+    assert_eq!(store.all("Cluster").count(), 1);
+    // What lacks more than room is no reason to wait.
+    store.put(request("team", "old", json!({"purposes": ["own"], "kubernetes": {"version": "1.20"}})));
+    store.put(provider("existing", json!([offer("one", json!(1)), offer("many", Value::Null)])));
+    settle(&mut store, &mut scheduler, &mut Names(1000));
+    assert_eq!(status_of(&store, "team", "old")["reason"], "VersionNotOffered");
+    assert_eq!(status_of(&store, "team", "b")["status"], "Granted", "another profile is there by now");
+}
+
+#[test]
 fn a_taken_prefix_is_replaced_and_a_former_tenants_stays_in_quarantine() {
     let mut store = landscape();
     for name in ["a", "b"] {
