@@ -20,7 +20,7 @@ const STEPS: usize = 30;
 /// Nothing is retried more rarely than every 30 s, so silence for longer is rest.
 const SILENCE: SignedDuration = SignedDuration::from_secs(45);
 /// How long what is at rest is watched, beyond that: longer than any look that is repeated, and than tokens last.
-const REST: Duration = Duration::from_secs(3600);
+const REST: Duration = Duration::from_secs(1800);
 /// How often it is looked whether all is at rest.
 const LOOK: Duration = Duration::from_secs(5);
 /// Writes at rest that are told; the first says it all.
@@ -123,7 +123,7 @@ async fn settle(world: &mut World, when: &str, idle_ended: bool) -> Vec<String> 
     vec![format!("{when}: it never comes to rest; last writes: {last:#?}")]
 }
 
-/// Waits for an hour, in which a platform at rest writes nothing but what `may_be`.
+/// Waits for as long, in which a platform at rest writes nothing but what `may_be`.
 async fn rest(world: &World, when: &str, may_be: impl Fn(&str) -> bool) -> Vec<String> {
     let before = world.judge.findings().trace.lines.len();
     tokio::time::sleep(REST).await;
