@@ -26,6 +26,8 @@ enum With {
 const SCRIPTS: &[(&str, With)] = &[
     ("kubectl.sh", With::EveryKubectl),
     ("tour.sh", With::OutermostKubectls),
+    ("day.sh", With::NewestKubectl),
+    ("prefixes.sh", With::OutermostKubectls),
     ("documents.py", With::NewestKubectl),
     ("helm.sh", With::EveryHelm),
     ("python_client.py", With::NewestKubectl),

@@ -41,27 +41,32 @@ pub(super) fn manifest(file: Option<&Path>, shape: &Shape) -> anyhow::Result<Val
     }
 }
 
-/// The documents of a file, all of one kind; `-` is stdin.
+/// The documents of a file that are of a kind of ours; others may stand beside them. `-` is stdin.
 pub(super) fn documents(path: &Path, kind: &str) -> anyhow::Result<Vec<Value>> {
     let text = read(path).with_context(|| format!("cannot read {}", shown(path)))?;
     let read =
         yaml::parse_stream(&text).map_err(|error| anyhow!("{} is neither YAML nor JSON: {error}", shown(path)))?;
     let mut objects = Vec::new();
+    let mut other = None;
     for document in read {
         let mut value: Value = serde_json::from_slice(&document.value.to_vec())?;
         let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let (found, version) = (text(&value, "kind"), text(&value, "apiVersion"));
-        if found != kind || !version.starts_with(names::GROUP) {
-            let found =
-                if found.is_empty() { "something without a kind".to_owned() } else { format!("a {found} ({version})") };
-            bail!("{} holds {found}, and a {kind} of {} is wanted", shown(path), names::API_VERSION);
+        if found != kind || version.split('/').next() != Some(names::GROUP) {
+            let unnamed = found.is_empty();
+            other =
+                Some(if unnamed { "something without a kind".to_owned() } else { format!("a {found} ({version})") });
+            continue;
         }
         if !value["metadata"].is_object() {
             value["metadata"] = json!({});
         }
         objects.push(value);
     }
-    Ok(objects)
+    match other.filter(|_| objects.is_empty()) {
+        Some(other) => bail!("{} holds {other}, and a {kind} of {} is wanted", shown(path), names::API_VERSION),
+        None => Ok(objects),
+    }
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
