@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::assets::{self, Assets};
-use crate::run::{root, run, say};
+use crate::run::{cargo, root, run, say};
 use crate::server::{Server, build};
 
 /// Which clients a script runs with.
@@ -56,6 +56,16 @@ pub(crate) fn check(only: &[String]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Runs what every provider has to do with the example in Python, which the suite leaves out where only Rust is.
+pub(crate) fn example_provider() -> Result<()> {
+    let assets = assets::install()?;
+    let programs = assets.python.parent().context("python lies nowhere")?.to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&others)))?;
+    let suite = ["test", "--locked", "-p", "allot", "--test", "suite", "--", "--include-ignored"];
+    run(cargo().args(suite).args(["contract::", "outside::"]).env("PATH", path))
 }
 
 impl With {

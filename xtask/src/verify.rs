@@ -28,6 +28,7 @@ pub(crate) fn full(soak: bool) -> Result<()> {
     step("recorded replies", || golden::check(false))?;
     step("OpenAPI", openapi::check)?;
     step("clients", || clients::check(&[]))?;
+    step("provider in Python", clients::example_provider)?;
     step("cases beside kube-apiserver", live::cases)?;
     step("document beside kube-apiserver", live::document)?;
     if soak {

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use allotment_api::requests::{Cluster, ClusterProvider, ClusterRequest};
+use allotment_machinery::yaml;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -28,6 +29,7 @@ use crate::requests::is_ready;
 
 /// What the documents show.
 const EXAMPLE: &str = include_str!("../../../../docs/providers/planes.py");
+const MANIFESTS: &str = include_str!("../../../../docs/providers/planes.yaml");
 /// The same where there is Kubernetes.
 const IMAGE: &str = "registry.example.com/planes-cluster-provider:v1";
 
@@ -44,15 +46,17 @@ impl Planes {
     pub(crate) async fn start(folder: &Folder) -> Planes {
         let up = if is_beside() { Up::start(folder).await } else { start_with_providers(folder).await };
         let admin = client(&folder.kubeconfig()).await;
-        make_provider(&admin, "planes", if is_beside() { IMAGE } else { "planes.py" }).await;
+        let [mut provider, config] = manifests();
+        if is_beside() {
+            provider["spec"]["package"] = IMAGE.into();
+        }
+        create(&Api::<ClusterProvider>::all(admin.clone()), provider).await;
         let by_hand = if is_beside() { Some(run_by_hand(folder, &admin).await) } else { None };
         let providers = Api::<ClusterProvider>::all(admin.clone());
         until(&providers, "planes", is_good).await;
         let kind =
             ApiResource::from_gvk(&GroupVersionKind::gvk("planes.cluster.openmcp.cloud", "v1alpha1", "ProviderConfig"));
         let configs = Api::<DynamicObject>::all_with(admin.clone(), &kind);
-        let config = json!({"apiVersion": "planes.cluster.openmcp.cloud/v1alpha1", "kind": "ProviderConfig",
-            "metadata": {"name": "own"}, "spec": {"providerRef": "planes"}});
         create(&configs, config).await;
         until(&providers, "planes", |provider| {
             provider.status.as_ref().is_some_and(|status| status.profiles.iter().any(|profile| profile.name == "own"))
@@ -60,6 +64,14 @@ impl Planes {
         .await;
         Planes { up: Some(up), admin, by_hand }
     }
+}
+
+/// What the documents say to apply: the ClusterProvider and its ProviderConfig.
+fn manifests() -> [Value; 2] {
+    let documents = yaml::parse_stream(MANIFESTS).expect("YAML").into_iter();
+    let documents: Vec<Value> =
+        documents.map(|document| serde_json::from_slice(&document.value.to_vec()).expect("JSON")).collect();
+    documents.try_into().expect("two of them")
 }
 
 impl Drop for Planes {

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn nothing_of_the_platforms_group_is_made_or_deleted_by_a_provider() {
-        let objects = identity(&["s"]).objects();
+        let objects = identity(&["s", "t"]).objects();
         let rules = objects.iter().filter_map(|object| object["rules"].as_array()).flatten();
         for rule in rules.filter(|rule| rule["apiGroups"] == json!([names::GROUP])) {
             let verbs = rule["verbs"].as_array().expect("verbs");

@@ -181,7 +181,12 @@ impl Outside {
         }
         let pull_secrets = provider.spec.package_pull_secret.iter().map(|secret| secret.name.clone()).collect();
         let order = RunOrder { provider: name, package: provider.spec.package.clone(), pull_secrets };
-        Ok(self.runner.ensure(&order).await?)
+        let run = self.runner.ensure(&order).await?;
+        if matches!(run, Run::Failed { .. }) {
+            // It may be its identity that somebody took away: by the next pass all of it is made again.
+            self.applied().remove(&order.provider);
+        }
+        Ok(run)
     }
 
     /// Ends a ClusterProvider's process, and takes away what was made for it; where it is `gone` for good, what it kept too.
