@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use allotment_api::requests::{Cluster, ClusterProvider, ClusterRequest};
+use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant};
 use allotment_machinery::yaml;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -279,7 +279,7 @@ async fn a_provider_ends_with_its_server_however_that_ends_and_its_clusters_come
     let clusters = Api::<Cluster>::namespaced(admin.clone(), "team");
     let name = clusters.list(&ListParams::default()).await.expect("a list").items[0].name_any();
     let access = crate::access::is_granted;
-    let requests = Api::<allotment_api::requests::AccessRequest>::namespaced(admin.clone(), "team");
+    let requests = Api::<AccessRequest>::namespaced(admin.clone(), "team");
     let object = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest", "metadata": {"name": "a"},
         "spec": {"clusterRef": {"name": name}, "permissions": [
             {"rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list"]}]}]}});
@@ -360,4 +360,85 @@ async fn a_provider_may_do_its_part_and_nothing_else() {
     let configs = Api::<DynamicObject>::all_with(own, &kind);
     let other = merge(json!({"spec": {"providerRef": "local"}}));
     assert_eq!(code(configs.patch("own", &params, &other).await), 403, "operators write them");
+}
+
+#[tokio::test]
+async fn access_waits_for_a_provider_that_does_not_answer_and_trusts_no_answer_that_leads_elsewhere() {
+    if is_beside() {
+        return;
+    }
+    let folder = Folder::new();
+    // It does nothing: what a provider does the test does with its identity.
+    let dir = provider_dir(&folder, "idle.sh", "#!/bin/sh\n[ \"$1\" = init ] || exec sleep 600\n");
+    let _up = Up::start_with(&folder, &["--provider-dir", dir.to_str().expect("text")]).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_provider(&admin, "idle", "idle.sh").await;
+    let own = client_of(&kubeconfig_of(&folder, &json!({"token": token(&admin, "idle").await}))).await;
+    let params = PatchParams::default();
+    let now = jiff::Timestamp::now();
+    let beat = Patch::Merge(json!({"spec": {"renewTime": format!("{now:.6}"), "leaseDurationSeconds": 600}}));
+    let leases = Api::<Lease>::namespaced(own.clone(), "allot-system");
+    leases.patch("provider-idle", &params, &beat).await.expect("its own Lease");
+    let profile = json!({"name": "x", "supportedVersions": [{"version": "1.36.3"}],
+        "supportedTraits": [{"trait": "infrastructure/vendor/idle"}]});
+    let providers = Api::<ClusterProvider>::all(own.clone());
+    let profiles = Patch::Merge(json!({"status": {"profiles": [profile]}}));
+    providers.patch_status("idle", &params, &profiles).await.expect("its own profiles");
+
+    make_namespace(&admin, "team").await;
+    let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");
+    let object = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest", "metadata": {"name": "r"},
+        "spec": {"purposes": ["mcp"], "traits": [{"trait": "infrastructure/vendor/idle"}]}});
+    create(&requests, object).await;
+    let grants = Api::<ClusterRequestGrant>::namespaced(admin.clone(), "team");
+    let grant = until(&grants, "r", |_| true).await;
+    let (name, uid) = (grant.spec.cluster_ref.name, grant.spec.cluster_ref.uid);
+    let clusters = Api::<Cluster>::namespaced(own.clone(), "team");
+    let healthy = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+        "status": {"phase": "Succeeded", "kubernetes": {"version": "1.36.3"}, "conditions": [{"type": "ClusterHealthy",
+            "status": "True", "reason": "AllGood", "message": "", "lastTransitionTime": "2027-01-01T00:00:00Z"}]}});
+    let apply = PatchParams::apply("idle").force();
+    clusters.patch_status(&name, &apply, &Patch::Apply(healthy)).await.expect("its own part");
+    until(&requests, "r", is_ready).await;
+
+    let access = Api::<AccessRequest>::namespaced(admin.clone(), "team");
+    let object = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest", "metadata": {"name": "a"},
+        "spec": {"requestRef": {"name": "r"}, "permissions": [
+            {"rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]}]}});
+    create(&access, object).await;
+    let desk = Api::<Secret>::namespaced(own, "allot-planes");
+    let question = format!("admin.cluster.openmcp.cloud/{uid}");
+    let is_asked = |secret: &Secret| secret.annotations().contains_key(&question);
+    let is_clear = |secret: &Secret| !is_asked(secret) && secret.data.as_ref().is_none_or(|data| data.is_empty());
+    let asked = until_desk(&desk, &is_asked).await;
+    let ends: jiff::Timestamp = asked.annotations()[&question].parse().expect("a time");
+    assert!(ends > now && ends.duration_since(now) < jiff::SignedDuration::from_mins(16), "{ends}");
+    until(&access, "a", |request| request.status.as_ref().is_some_and(|status| status.reason == "NoAdminAccess")).await;
+
+    let answer = |text: &str| Patch::Merge(json!({"data": { (uid.clone()): STANDARD.encode(text) }}));
+    let marker = folder.0.join("was-run");
+    let exec = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [marker]}});
+    desk.patch("access-idle", &params, &answer(&kubeconfig_of(&folder, &exec))).await.expect("it may answer");
+    until_desk(&desk, &is_clear).await;
+    assert!(!marker.exists(), "a provider's program was run");
+
+    // Asked again, it answers with what is the platform's own administrator here, which stands in for a cluster's.
+    until_desk(&desk, &is_asked).await;
+    let whole = fs::read_to_string(folder.kubeconfig()).expect("the kubeconfig");
+    desk.patch("access-idle", &params, &answer(&whole)).await.expect("it may answer");
+    until(&access, "a", crate::access::is_granted).await;
+    until_desk(&desk, &is_clear).await;
+}
+
+/// Waits until the provider sees that of its desk, which it may read by name only.
+async fn until_desk(desk: &Api<Secret>, condition: &impl Fn(&Secret) -> bool) -> Secret {
+    let begin = tokio::time::Instant::now();
+    loop {
+        let found = desk.get("access-idle").await.expect("its own desk");
+        if condition(&found) {
+            return found;
+        }
+        assert!(begin.elapsed() < LIMIT, "{:?} {:?}", found.metadata.annotations, found.data.map(|data| data.len()));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -151,7 +151,6 @@ impl Configurations<'_> {
             side_effects: "None".to_owned(),
             timeout_seconds: Some(TIMEOUT_SECS),
             admission_review_versions: vec!["v1".to_owned()],
-            ..MutatingWebhook::default()
         };
         MutatingWebhookConfiguration { metadata: self.metadata(), webhooks: Some(vec![webhook]) }
     }
@@ -169,7 +168,6 @@ impl Configurations<'_> {
             side_effects: "None".to_owned(),
             timeout_seconds: Some(TIMEOUT_SECS),
             admission_review_versions: vec!["v1".to_owned()],
-            ..ValidatingWebhook::default()
         };
         // A provider of another process may bring definitions, of its own group only, and may not write what names Secrets.
         let by_provider = MatchCondition {

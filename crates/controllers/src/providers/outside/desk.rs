@@ -135,7 +135,14 @@ impl Desk {
         let now = self.seams.now();
         let mut places = self.places();
         let of_provider = places.entry(provider.to_owned()).or_default();
-        of_provider.retain(|place, known| place == uid || known.is_of_use(now));
+        of_provider.retain(|other, known| {
+            let keep = other == uid || known.is_of_use(now);
+            if !keep && matches!(known.sitting, Sitting::Asked { .. }) {
+                // Whoever asked does not wait any more: the question goes, and gives its place to another one.
+                self.clearing.add(ObjectKey::new(provider, other.as_str()));
+            }
+            keep
+        });
         let open = of_provider.values().filter(|place| matches!(place.sitting, Sitting::Asked { .. })).count();
         let place = of_provider.entry(uid.to_owned()).or_default();
         let step = decide_desk(place.sitting(), open, alive, now);
