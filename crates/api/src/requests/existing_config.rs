@@ -4,6 +4,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::OidcIssuer;
+
 /// Where a cluster that is there is found, and what is known of it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -32,6 +34,9 @@ pub struct ExistingConfigSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)))]
     pub traits: Vec<String>,
+    /// The issuer that the cluster's API server trusts: AccessRequests may then ask for type `OIDC` as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<OidcIssuer>,
 }
 
 /// A Secret that holds a kubeconfig.

@@ -16,7 +16,7 @@ mod status;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use allotment_api::requests::Cluster;
+use allotment_api::requests::{Cluster, OidcIssuer};
 pub use allotment_core::providers::{Health, Readiness, Removal};
 use allotment_core::requests::is_forced;
 use async_trait::async_trait;
@@ -191,6 +191,8 @@ pub struct OfferedProfile {
     pub traits: Vec<String>,
     /// Most Clusters at a time.
     pub max_clusters: Option<i32>,
+    /// The issuer that its clusters trust.
+    pub oidc: Option<OidcIssuer>,
 }
 
 /// What ProviderConfigs stand for.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allotment_api::names::PROVIDER_FINALIZER;
-use allotment_api::requests::{ClusterProvider, NameRef, Profile, SupportedTrait, SupportedVersion};
+use allotment_api::requests::{AccessType, ClusterProvider, NameRef, Profile, SupportedTrait, SupportedVersion};
 use allotment_core::providers::{
     Package, PackageRef, ProviderObserved, ProviderPlan, Readiness, Refusal, Removal, decide_provider, outside_group,
 };
@@ -115,6 +115,7 @@ impl Providers {
 fn publish(offer: OfferedProfile) -> Profile {
     let version =
         |offer: super::OfferedVersion| SupportedVersion { version: offer.version, deprecated: offer.deprecated };
+    let types = offer.oidc.as_ref().map(|_| vec![AccessType::Token, AccessType::Oidc]);
     Profile {
         name: offer.name,
         provider_config_ref: Some(NameRef { name: offer.config }),
@@ -125,6 +126,8 @@ fn publish(offer: OfferedProfile) -> Profile {
             .map(|name| SupportedTrait { trait_: Some(name), name: None })
             .collect(),
         max_clusters: offer.max_clusters,
+        access_types: types.unwrap_or_default(),
+        oidc: offer.oidc,
         ..Profile::default()
     }
 }

@@ -161,6 +161,7 @@ impl Provider for Existing {
                 versions,
                 traits: sight.traits(&spec.traits),
                 max_clusters: Some(1),
+                oidc: spec.oidc.clone(),
             });
         }
         offers

@@ -292,6 +292,7 @@ impl Provider for Kind {
                 versions: versions.collect(),
                 traits: kind_traits(spec),
                 max_clusters: Some(most_kind_clusters(spec)),
+                oidc: None,
             });
         }
         offers

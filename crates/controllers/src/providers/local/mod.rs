@@ -43,6 +43,7 @@ impl Provider for Local {
             versions: versions::offered(),
             traits: TRAITS.map(str::to_owned).to_vec(),
             max_clusters: None,
+            oidc: None,
         };
         Offers { profiles: configs.iter().map(offer).collect(), ..Offers::default() }
     }
