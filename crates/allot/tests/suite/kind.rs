@@ -235,7 +235,7 @@ async fn clusters_are_made_and_deleted_by_the_kind_command_whatever_happens_in_b
     let admin = client(&folder.kubeconfig()).await;
     let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");
     until(&requests, "r", is_ready).await;
-    assert_eq!(fake.clusters(), [made.clone()]);
+    assert_eq!(fake.clusters(), std::slice::from_ref(&made));
     assert_eq!(fake.asked()[1], format!("delete cluster --name {made} --kubeconfig kubeconfig"));
     let record = records(&admin).await.remove(0);
     assert!(record.data.expect("data").contains_key("kubeconfig"), "its kubeconfig is kept");
