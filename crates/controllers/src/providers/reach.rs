@@ -29,6 +29,8 @@ pub(crate) struct Reach {
 #[derive(Default)]
 struct State {
     sight: Sight,
+    /// What was seen when it was told last.
+    told: Sight,
     line: Option<Line>,
     /// Looks in a row that saw no cluster that does well.
     failures: u32,
@@ -56,6 +58,14 @@ impl Reach {
     /// What was seen last.
     pub(crate) fn sight(&self) -> Sight {
         self.lock().sight.clone()
+    }
+
+    /// Whether what is seen is something else than what was told last, which it is from now on.
+    pub(crate) fn tell(&self) -> bool {
+        let mut state = self.lock();
+        let changed = state.told != state.sight;
+        state.told = state.sight.clone();
+        changed
     }
 
     /// A client whose calls end in time, and where others reach the cluster; absent while there is no kubeconfig.

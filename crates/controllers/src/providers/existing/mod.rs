@@ -82,7 +82,14 @@ impl Existing {
     async fn way(&self, order: &Order, record: Option<&Record>) -> Result<(Arc<Reach>, Option<Place>), ProviderError> {
         let reach = self.reach(&order.profile);
         match order.config.as_ref().map(|config| &config.settings) {
-            Some(ConfigSettings::Existing(spec)) => Ok((reach, Place::of(&spec.kubeconfig_ref).ok())),
+            Some(ConfigSettings::Existing(spec)) => {
+                let place = Place::of(&spec.kubeconfig_ref).ok();
+                // After a start: a Cluster that does well is not to be told otherwise for a moment.
+                if let Some(place) = place.as_ref().filter(|_| reach.sight() == Sight::NotLooked) {
+                    reach.look(&self.secrets, place).await?;
+                }
+                Ok((reach, place))
+            }
             _ => {
                 let place = record.map(|record| record.place.clone());
                 match &place {
@@ -171,9 +178,16 @@ impl Provider for Existing {
         let ConfigSettings::Existing(spec) = &config.settings else { return Ok(Looked::default()) };
         let reach = self.reach(&config.name);
         match Place::of(&spec.kubeconfig_ref) {
-            Ok(place) => Ok(reach.look(&self.secrets, &place).await?),
+            // Whoever serves a Cluster may have looked before, and tells nobody.
+            Ok(place) => {
+                let looked = reach.look(&self.secrets, &place).await?;
+                Ok(Looked { changed: reach.tell(), ..looked })
+            }
             // That is mended in the ProviderConfig, which tells when it changes.
-            Err(message) => Ok(Looked { again: None, ..reach.not_usable(message) }),
+            Err(message) => {
+                reach.not_usable(message);
+                Ok(Looked { changed: reach.tell(), again: None })
+            }
         }
     }
 
