@@ -88,7 +88,8 @@ mod tests {
         let without = |resource: &str| -> Vec<PolicyRule> {
             needed.iter().filter(|rule| !rule.resources.iter().any(|found| found == resource)).cloned().collect()
         };
-        assert_eq!(words(uncovered(&without("leases"), &needed)), ["get, create, update leases.coordination.k8s.io"]);
-        assert_eq!(words(uncovered(&without("configmaps"), &needed)), ["get, create configmaps"]);
+        let leases = "get, list, watch, create, update, patch, delete leases.coordination.k8s.io";
+        assert_eq!(words(uncovered(&without("leases"), &needed)), [leases]);
+        assert_eq!(words(uncovered(&without("configmaps"), &needed)), ["get, create, patch, delete configmaps"]);
     }
 }
