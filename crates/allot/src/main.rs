@@ -57,7 +57,7 @@ fn end(failure: &Failure) -> ExitCode {
 fn log_to_stderr(cli: &Cli) {
     use tracing_subscriber::EnvFilter;
     let default = match cli.command {
-        Command::Up(_) | Command::Controllers(_) => "warn,allot=info,kube_client::client=off",
+        Command::Up(_) | Command::Controllers(_) => "warn,allot=info,kube_client::client=off,kube_runtime::watcher=off",
         Command::Demo(_) => "error",
         _ => "off",
     };

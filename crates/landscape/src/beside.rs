@@ -5,7 +5,7 @@
 //! Every replica has the namespaces made, answers reviews, and knows what decisions would be ([`Beside::stand_by`]).
 //! The one that holds the Lease installs the rest ([`Beside::install`]): webhooks first, so that nothing of our kinds is ever
 //! stored without having been looked at, then definitions, then what a landscape begins with; and runs the
-//! controllers ([`Beside::lead`]).
+//! controllers ([`Beside::run_controllers`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use tracing::{info, warn};
 use crate::admission::OurKinds;
 use crate::installed;
 use crate::landscape::LandscapeError;
-use crate::manifests::{Setup, call};
+use crate::manifests::{Setup, call_failed};
 use crate::planes::Planes;
 use crate::rights;
 use crate::webhook::{Authorities, Authority, Configurations, Webhook, WebhookAddress};
@@ -99,7 +99,7 @@ impl Beside {
         let BesideConfig { client, seams, keys, address, settings, environment, identity } = config;
         let reviews = Api::<SelfSubjectReview>::all(client.clone());
         let answer = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
-        let answer = answer.map_err(|error| call("ask the API server who we are".to_owned(), error))?;
+        let answer = answer.map_err(|error| call_failed("ask the API server who we are".to_owned(), error))?;
         let known = answer.status.and_then(|status| status.user_info).unwrap_or_default();
         let user = known.username.filter(|name| !name.is_empty()).ok_or(LandscapeError::Nobody)?;
         if let Some(why) = shared(&user, &known.groups.unwrap_or_default()) {
@@ -190,7 +190,7 @@ impl Beside {
 
     /// Runs the controllers in `tasks`, with `planes` for their clusters; for who holds the Lease, by its guarded
     /// client.
-    pub fn lead(&self, tasks: &Tasks, client: &Client, planes: &Planes) -> Arc<Controllers> {
+    pub fn run_controllers(&self, tasks: &Tasks, client: &Client, planes: &Planes) -> Arc<Controllers> {
         let images = Deployments::new(client.clone(), self.environment.clone());
         let directory = planes.providers(client.clone()).with_runner(Arc::new(images));
         let controllers = Arc::new(start(tasks, client, directory, &self.seams, &self.settings));
@@ -252,7 +252,7 @@ impl Beside {
             Err(kube::Error::Api(status)) if status.code == 403 && status.message.contains("admission webhook") => {
                 Err(waits(status.message.clone()))
             }
-            Err(error) => Err(call("have a write reviewed".to_owned(), error)),
+            Err(error) => Err(call_failed("have a write reviewed".to_owned(), error)),
             Ok(_) => Err(waits("the API server does not ask for reviews yet".to_owned())),
         }
     }

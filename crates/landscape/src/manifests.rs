@@ -59,7 +59,7 @@ impl Setup {
     pub(crate) async fn defaults(&self) -> Result<(), LandscapeError> {
         let maps = Api::<ConfigMap>::namespaced(self.client.clone(), SYSTEM_NAMESPACE);
         let made = maps.get_opt(MADE).await;
-        if made.map_err(|error| call(format!("read ConfigMap {MADE}"), error))?.is_some() {
+        if made.map_err(|error| call_failed(format!("read ConfigMap {MADE}"), error))?.is_some() {
             return Ok(());
         }
         let providers: Vec<ClusterProvider> = parse(PROVIDER, "ClusterProvider")?;
@@ -98,14 +98,14 @@ impl Setup {
         let api = Api::<CustomResourceDefinition>::all(self.client.clone());
         let name = wanted.name_any();
         let there = api.get_opt(&name).await;
-        let there = there.map_err(|error| call(format!("read the definition {name}"), error))?;
+        let there = there.map_err(|error| call_failed(format!("read the definition {name}"), error))?;
         let current = match there {
             Some(there) if is_newer(&there) => there,
             Some(there) if is_marked(&there) && covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?) => there,
             _ => {
                 let params = PatchParams::apply(self.manager).force();
                 let applied = api.patch(&name, &params, &Patch::Apply(&wanted)).await;
-                applied.map_err(|error| call(format!("apply the definition {name}"), error))?
+                applied.map_err(|error| call_failed(format!("apply the definition {name}"), error))?
             }
         };
         if is_established(Some(&current)) {
@@ -184,12 +184,12 @@ fn parse<K: DeserializeOwned>(text: &str, kind: &'static str) -> Result<Vec<K>, 
 
 fn unless_there<T>(answer: Result<T, kube::Error>, what: impl FnOnce() -> String) -> Result<(), LandscapeError> {
     match answer {
-        Err(error) if !is_conflict(&error) => Err(call(what(), error)),
+        Err(error) if !is_conflict(&error) => Err(call_failed(what(), error)),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn call(what: String, source: kube::Error) -> LandscapeError {
+pub(crate) fn call_failed(what: String, source: kube::Error) -> LandscapeError {
     LandscapeError::Call { what, source }
 }
 

@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::landscape::LandscapeError;
-use crate::manifests::call;
+use crate::manifests::call_failed;
 
 /// What the documents say is enough.
 const RBAC: &str = include_str!("../../../deploy/controllers/rbac.yaml");
@@ -24,7 +24,7 @@ pub(crate) async fn missing(client: &Client) -> Result<Vec<String>, LandscapeErr
         Ok(answer) => answer,
         // Whoever may not ask is told by what fails later.
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(Vec::new()),
-        Err(error) => return Err(call("ask the API server for the own rights".to_owned(), error)),
+        Err(error) => return Err(call_failed("ask the API server for the own rights".to_owned(), error)),
     };
     let status = answer.status.unwrap_or_default();
     let held: Vec<PolicyRule> = status

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::certificates::{self, Issuer};
+use super::duty::Duty;
 use super::programs::MachinePrograms;
 use super::webhooks::Webhooks;
 use super::{DataFolder, listen, seams, service};
@@ -91,6 +92,7 @@ pub(crate) struct Replica {
     lease_duration: Duration,
     leaf_lifetime: Duration,
     webhooks: Webhooks,
+    duty: Duty,
     tasks: Tasks,
     stop: CancellationToken,
 }
@@ -146,8 +148,8 @@ impl Replica {
         let platform = system.context("cannot read namespace kube-system, by which API servers are told apart")?;
         let kept = options.data_dir.clone();
         let candidate = beside.candidate(Pace::new(options.lease_duration), Arc::new(move || name_of(&kept)));
-        let tasks = Tasks::default();
-        let webhooks = Webhooks::start(&tasks, beside.clone(), listener, names.to_vec(), stop.clone());
+        let (tasks, duty) = (Tasks::default(), Duty::default());
+        let webhooks = Webhooks::start(&tasks, beside.clone(), listener, names.to_vec(), stop.clone(), duty.clone());
         Ok(Replica {
             beside,
             candidate,
@@ -158,6 +160,7 @@ impl Replica {
             lease_duration: options.lease_duration,
             leaf_lifetime: options.leaf_lifetime,
             webhooks,
+            duty,
             tasks,
             stop,
         })
@@ -222,6 +225,7 @@ impl Replica {
                 if served.is_some() {
                     info!("another replica acts: its turn to serve the clusters");
                 }
+                self.duty.set_serves(false);
                 close(served.take()).await;
             });
             let mut handed_over = false;
@@ -277,6 +281,7 @@ impl Replica {
                 if let Err(failure) = begun {
                     return failure;
                 }
+                self.duty.set_leads(true);
                 tell(Role::Leads);
                 self.beside.keep(&client).await;
                 Failure::new(Code::Failed, "what is installed is looked after no longer")
@@ -289,6 +294,7 @@ impl Replica {
                 failure = leads => End::Failed(failure),
             }
         };
+        self.duty.set_leads(false);
         tasks.stop().await;
         self.beside.rest();
         end
@@ -316,7 +322,7 @@ impl Replica {
         futures::future::try_join(install, serve).await?;
         let gone = || Failure::new(Code::Failed, "what serves clusters is gone");
         let Served { planes, pending, tasks: serving, .. } = served.as_mut().ok_or_else(gone)?;
-        let controllers = self.beside.lead(tasks, client, planes);
+        let controllers = self.beside.run_controllers(tasks, client, planes);
         controllers.synced().await;
         // Who connects meanwhile waits; a cluster that is not served yet would seem not to be there, and a request that
         // comes before the first provider is ready would be Denied for a moment.
@@ -332,6 +338,7 @@ impl Replica {
             service::serve(serving, listener, server_config(certificates.clone())?, planes.server());
             // Of admins there is none here: who asks by AccessRequest gets the authority, which stays.
             let renewed = |_| std::future::ready(Ok(()));
+            self.duty.set_serves(true);
             serving.spawn(certificates::renew(issuer, certificates, seams(), since, renewed));
         }
         Ok(())

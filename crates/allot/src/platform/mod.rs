@@ -4,6 +4,7 @@
 mod beside;
 mod certificates;
 mod children;
+mod duty;
 mod files;
 mod holder;
 mod listen;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use self::reviews::{Reviews, limits};
+use super::duty::Duty;
 use super::seams;
 use crate::exit::{Code, Failure};
 
@@ -44,12 +45,13 @@ impl Webhooks {
         listener: TcpListener,
         names: Vec<SubjectName>,
         leaving: CancellationToken,
+        duty: Duty,
     ) -> Self {
         let (served, failed, why) =
             (CancellationToken::new(), CancellationToken::new(), Arc::<OnceLock<String>>::default());
         let (within, tell, told, ended) = (tasks.clone(), served.clone(), why.clone(), failed.clone().drop_guard());
         tasks.spawn(async move {
-            let Err(error) = run(&within, &beside, listener, names, leaving, &tell).await;
+            let Err(error) = run(&within, &beside, listener, names, (leaving, duty), &tell).await;
             told.get_or_init(|| format!("webhooks cannot be served: {error:#}"));
             drop(ended);
         });
@@ -78,7 +80,7 @@ async fn run(
     beside: &Arc<Beside>,
     listener: TcpListener,
     names: Vec<SubjectName>,
-    leaving: CancellationToken,
+    (leaving, duty): (CancellationToken, Duty),
     served: &CancellationToken,
 ) -> anyhow::Result<std::convert::Infallible> {
     let mut own = Own { names, issuer: String::new(), pair: None };
@@ -96,7 +98,7 @@ async fn run(
         tokio::time::sleep(FIRST_LOOK_EVERY).await;
     };
     let config = server_config(certificates.clone())?;
-    let (reviews, stop) = (Reviews::new(beside.webhook(), leaving), tasks.stopping());
+    let (reviews, stop) = (Reviews::new(beside.webhook(), leaving, duty), tasks.stopping());
     let (ended, mut end) = tokio::sync::oneshot::channel();
     tasks.spawn_draining(async move {
         // Nobody waits for it any more where the tasks are being stopped.

@@ -7,9 +7,12 @@ use allotment_api::reasons::Verdict;
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ExistingConfig};
 use allotment_machinery::yaml;
 use allotment_testkit::kubernetes::{Kubernetes, Options};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -109,6 +112,46 @@ async fn labelled(inside: &Client) -> usize {
     accounts + roles + bindings + wide + bound
 }
 
+/// A tenant that may make namespaces makes those with its prefix, and so does an account in one of them.
+async fn kept_to_its_prefix(inside: &Client, kubeconfig: &str, prefix: &str) {
+    let tenant = client_of(kubeconfig).await;
+    let (named, params) = (|name: &str| json!({"metadata": {"name": name}}), PostParams::default());
+    let make = |client: &Client, name: String| {
+        let (namespaces, params) = (Api::<Namespace>::all(client.clone()), params.clone());
+        let namespace = serde_json::from_value(named(&name)).expect("a namespace");
+        async move { namespaces.create(&params, &namespace).await }
+    };
+    assert_eq!(code(make(&tenant, format!("{prefix}a")).await), 200);
+    let refused = make(&tenant, "bar".to_owned()).await.expect_err("it is not the tenant's").to_string();
+    assert!(refused.contains(&format!("have to begin with \"{prefix}\"")) && refused.contains("team/one"), "{refused}");
+    let home = format!("{prefix}a");
+    create(&Api::<ServiceAccount>::namespaced(inside.clone(), &home), named("robot")).await;
+    let binding = json!({"metadata": {"name": "robot"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": home}]});
+    create(&Api::<ClusterRoleBinding>::all(inside.clone()), binding).await;
+    let accounts = Api::<ServiceAccount>::namespaced(inside.clone(), &home);
+    let token = accounts.create_token_request("robot", &params, &TokenRequest::default()).await.expect("a token");
+    let mut own = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+    let token = token.status.and_then(|status| status.token).expect("a token");
+    for user in &mut own.auth_infos {
+        user.auth_info = Some(AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() });
+    }
+    let robot = client_of(&serde_json::to_string(&own).expect("JSON")).await;
+    assert_eq!(code(make(&robot, format!("{prefix}b")).await), 200);
+    assert_eq!(code(make(&robot, "bar".to_owned()).await), 403);
+    assert_eq!(code(Api::<Namespace>::all(robot.clone()).delete("default", &DeleteParams::default()).await), 403);
+    assert_eq!(code(make(inside, "bar".to_owned()).await), 200, "an administrator is no tenant");
+    let bar = Api::<Namespace>::all(inside.clone());
+    bar.delete("bar", &DeleteParams::default()).await.expect("it can be deleted");
+    Api::<ClusterRoleBinding>::all(inside.clone()).delete("robot", &DeleteParams::default()).await.expect("it goes");
+
+    // Who takes it away gives nobody a free hand for long.
+    let policies = Api::<ValidatingAdmissionPolicy>::all(inside.clone());
+    policies.delete("allotment-prefixes", &DeleteParams::default()).await.expect("an administrator may");
+    until(&policies, "allotment-prefixes", |_| true).await;
+}
+
 #[tokio::test]
 #[ignore = "needs kube-apiserver"]
 async fn a_cluster_that_is_there_is_taken_used_lost_for_a_while_and_left_as_it_was() {
@@ -176,6 +219,8 @@ async fn a_cluster_that_is_there_is_taken_used_lost_for_a_while_and_left_as_it_w
     assert_eq!(code(namespaces.delete("default", &DeleteParams::default()).await), 403);
     assert_eq!(code(Api::<ConfigMap>::namespaced(tenant.clone(), "default").get("theirs").await), 403);
     assert_eq!(code(Api::<Secret>::all(tenant.clone()).list(&ListParams::default()).await), 403);
+    // Its server keeps it, and whoever it lets in, to its prefix; whoever has the cluster is kept to nothing.
+    kept_to_its_prefix(&inside, &first, "foo-").await;
     let second = enter(&admin, "b", "two", json!([{"rules": [rule(&[""], "namespaces", &["get"])]}])).await;
 
     // Revoked: its token is unknown, its neighbour's is not.
@@ -222,7 +267,7 @@ async fn a_cluster_that_is_there_is_taken_used_lost_for_a_while_and_left_as_it_w
     until_unknown(&third).await;
     assert_eq!(labelled(&inside).await, 0, "something of the platform's is left");
     until_gone(&Api::<Namespace>::all(inside.clone()), "allot-access").await;
-    let policies = Api::<k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy>::all(inside.clone());
+    let policies = Api::<ValidatingAdmissionPolicy>::all(inside.clone());
     assert!(policies.list(&ListParams::default()).await.expect("a list").items.is_empty());
     assert_eq!(code(Api::<ConfigMap>::namespaced(inside.clone(), "default").get("theirs").await), 200);
     assert_eq!(

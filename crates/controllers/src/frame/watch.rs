@@ -148,6 +148,19 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
             kube::Error::Api(status) => Some(format!("{} ({})", status.message, status.code)),
             _ => None,
         });
+        if let Some(watching) = cause.downcast_ref::<watcher::Error>() {
+            // What it says of itself repeats what caused it.
+            let (what, source): (_, Option<&(dyn std::error::Error + 'static)>) = match watching {
+                watcher::Error::InitialListFailed(error) => ("it cannot be listed", Some(error)),
+                watcher::Error::WatchStartFailed(error) => ("no watch begins", Some(error)),
+                watcher::Error::WatchFailed(error) => ("the watch ended", Some(error)),
+                watcher::Error::WatchError(status) => (status.message.as_str(), None),
+                watcher::Error::NoResourceVersion => ("its lists have no resourceVersion", None),
+            };
+            text.push_str(what);
+            next = source;
+            continue;
+        }
         next = if answer.is_some() { None } else { cause.source() };
         let said = answer.unwrap_or_else(|| cause.to_string());
         if !text.contains(&said) {
@@ -195,6 +208,12 @@ mod tests {
     fn an_answer_of_the_api_is_told_once_and_in_its_own_words() {
         let text = chain(&ReconcileError::Api(forbidden()));
         assert_eq!(text, "a call of the API failed: namespace team is being terminated (403)");
+    }
+
+    #[test]
+    fn a_watch_that_fails_is_told_by_what_caused_it() {
+        let text = chain(&watcher::Error::InitialListFailed(forbidden()));
+        assert_eq!(text, "it cannot be listed: namespace team is being terminated (403)");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod delegated;
 mod oidc;
 mod world;
 
+use allotment_core::access::{AccessObserved, AccessPlan, Inside, decide_access};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::rbac::{PolicyRule, uncovered};
 use k8s_openapi::jiff::Timestamp;
@@ -314,6 +315,35 @@ fn a_silent_or_unhealthy_cluster_revokes_nothing_and_begins_nothing() {
     fresh.silent.insert(cluster_of(&fresh, "own")["uid"].as_str().expect("a UID").to_owned());
     fresh.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "permissions": []})));
     fresh.expect("team", "a", ("Pending", "NoAdminAccess"));
+}
+
+#[test]
+fn a_shared_cluster_that_keeps_nobody_to_prefixes_gives_no_access_and_takes_none_that_was_given() {
+    let mut world = world();
+    world.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "permissions": []})));
+    let says = |world: &mut World| {
+        world.scheduler.observe(&world.store, usize::MAX);
+        let object = world.store.get("AccessRequest", "team", "a").expect("there").clone();
+        let request = serde_json::from_value(object).expect("an AccessRequest");
+        let observed = AccessObserved {
+            request: &request,
+            inside: Inside::Unguarded("its API server is too old"),
+            secret: None,
+            looked: None,
+            now: world.store.time(),
+            token_lifetime_secs: 3600,
+        };
+        decide_access(&world.scheduler.snapshot, &observed)
+    };
+    let AccessPlan::WriteStatus(write) = says(&mut world) else { panic!("it is told") };
+    world.store.apply(&write).expect("nobody else writes");
+    let status = world.store.get("AccessRequest", "team", "a").expect("there")["status"].clone();
+    assert_eq!((&status["status"], &status["reason"]), (&json!("Pending"), &json!("PrefixNotEnforced")));
+    let message = status["message"].as_str().expect("a message");
+    assert!(message.contains("is shared, and its API server is too old"), "{message}");
+    assert!(matches!(says(&mut world), AccessPlan::Done { .. }), "told once");
+    world.expect("team", "a", ("Granted", "Success"));
+    assert!(matches!(says(&mut world), AccessPlan::Done { .. }), "what was granted stays");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 
 use crate::landscape::LandscapeError;
-use crate::manifests::call;
+use crate::manifests::call_failed;
 
 /// The Secret that keeps the authority, in namespace `allot-planes`.
 pub const WEBHOOK_AUTHORITY: &str = "webhook-authority";
@@ -145,7 +145,7 @@ impl Authorities {
 
     async fn get(&self) -> Result<Option<Secret>, LandscapeError> {
         let secret = self.secrets.get_opt(WEBHOOK_AUTHORITY).await;
-        secret.map_err(|error| call(format!("read Secret {PLANES_NAMESPACE}/{WEBHOOK_AUTHORITY}"), error))
+        secret.map_err(|error| call_failed(format!("read Secret {PLANES_NAMESPACE}/{WEBHOOK_AUTHORITY}"), error))
     }
 
     async fn write(&self, there: Option<Secret>, kept: &Kept) -> Result<(), LandscapeError> {
@@ -156,13 +156,13 @@ impl Authorities {
             Some(there) => self.secrets.replace(WEBHOOK_AUTHORITY, &params, &kept.secret(there.metadata)).await,
         };
         match written {
-            Err(error) if is_conflict(&error) => Err(call(
+            Err(error) if is_conflict(&error) => Err(call_failed(
                 format!("renew Secret {PLANES_NAMESPACE}/{WEBHOOK_AUTHORITY}, which changed meanwhile"),
                 error,
             )),
             written => written
                 .map(drop)
-                .map_err(|error| call(format!("write Secret {PLANES_NAMESPACE}/{WEBHOOK_AUTHORITY}"), error)),
+                .map_err(|error| call_failed(format!("write Secret {PLANES_NAMESPACE}/{WEBHOOK_AUTHORITY}"), error)),
         }
     }
 }

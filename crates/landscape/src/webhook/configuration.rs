@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tracing::warn;
 
 use crate::landscape::LandscapeError;
-use crate::manifests::call;
+use crate::manifests::call_failed;
 
 /// Where reviews before the fields are looked at are asked for.
 pub const MUTATE_PATH: &str = "/mutate";
@@ -120,7 +120,7 @@ impl Configurations<'_> {
         let object = serde_json::to_value(wanted).map_err(unreadable)?;
         let api = Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()));
         let whole = Whole { object: &object, members: &["webhooks"], manager: self.manager };
-        let kept = whole.keep(&api).await.map_err(|error| call(format!("keep {plural} {NAME}"), error))?;
+        let kept = whole.keep(&api).await.map_err(|error| call_failed(format!("keep {plural} {NAME}"), error))?;
         if let Kept::Mended(after, members) = kept
             && !members.is_empty()
         {
@@ -129,7 +129,7 @@ impl Configurations<'_> {
             warn!(%kind, name = NAME, "{text}");
             let about: K = serde_json::to_value(&after).and_then(serde_json::from_value).map_err(unreadable)?;
             let told = warn_of(self.client, self.seams, &about, EventReason::Repaired, text).await;
-            told.map_err(|error| call(format!("tell of {plural} {NAME}"), error))?;
+            told.map_err(|error| call_failed(format!("tell of {plural} {NAME}"), error))?;
         }
         Ok(())
     }

@@ -18,6 +18,8 @@ use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::platform::duty::Duty;
+
 /// The largest review: an object and its former state, each as large as the API server takes them, and their frame.
 const BODY_LIMIT: usize = 8 * 1024 * 1024;
 /// As much of each body is taken without asking: nearly all reviews are smaller, and wait for nobody's large ones.
@@ -52,12 +54,13 @@ pub(super) struct Reviews {
     leaving: CancellationToken,
     large: Arc<Semaphore>,
     judged: Arc<Semaphore>,
+    duty: Duty,
 }
 
 impl Reviews {
-    pub(super) fn new(webhook: Webhook, leaving: CancellationToken) -> Self {
+    pub(super) fn new(webhook: Webhook, leaving: CancellationToken, duty: Duty) -> Self {
         let (large, judged) = (Arc::new(Semaphore::new(LARGE)), Arc::new(Semaphore::new(JUDGED)));
-        Reviews { webhook, leaving, large, judged }
+        Reviews { webhook, leaving, large, judged, duty }
     }
 
     async fn review(&self, stage: Stage, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -69,7 +72,9 @@ impl Reviews {
             Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "it took too long"),
         };
         let Ok(_turn) = self.judged.acquire().await else { return plain(StatusCode::SERVICE_UNAVAILABLE, "stopping") };
-        match self.webhook.answer(stage, &body).await {
+        let answer = self.webhook.answer(stage, &body).await;
+        self.duty.reviewed(answer.is_ok());
+        match answer {
             Ok(answer) => {
                 if let Some(visit) = visit {
                     visit.known();
@@ -87,6 +92,12 @@ impl Answer for Reviews {
             (&Method::GET, "/readyz") if self.leaving.is_cancelled() => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "it is about to end")
             }
+            // For balancers: of several replicas one serves clusters.
+            (&Method::GET, "/readyz/clusters") if !self.duty.serves() => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, "it serves no clusters at the moment")
+            }
+            (&Method::GET, "/readyz/clusters") => reply(StatusCode::OK, "text/plain", "ok"),
+            (&Method::GET, "/metrics") => reply(StatusCode::OK, "text/plain; version=0.0.4", self.duty.metrics()),
             (&Method::GET, "/livez" | "/readyz" | "/healthz") => reply(StatusCode::OK, "text/plain", "ok"),
             (&Method::POST, MUTATE_PATH) => self.review(Stage::Mutate, request).await,
             (&Method::POST, VALIDATE_PATH) => self.review(Stage::Validate, request).await,
