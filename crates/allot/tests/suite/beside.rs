@@ -139,17 +139,30 @@ async fn webhooks_are_asked_about_our_groups_and_no_others() {
     let validating = Api::<ValidatingWebhookConfiguration>::all(admin).list(&ListParams::default()).await;
     let mutating = mutating.expect("an admin may list").items.into_iter().flat_map(|found| found.webhooks);
     let validating = validating.expect("an admin may list").items.into_iter().flat_map(|found| found.webhooks);
-    let mutating = mutating.flatten().map(|hook| (hook.rules, hook.failure_policy, hook.client_config.ca_bundle));
-    let validating = validating.flatten().map(|hook| (hook.rules, hook.failure_policy, hook.client_config.ca_bundle));
+    let mutating = mutating
+        .flatten()
+        .map(|hook| (hook.rules, hook.failure_policy, hook.client_config.ca_bundle, hook.match_conditions));
+    let validating = validating
+        .flatten()
+        .map(|hook| (hook.rules, hook.failure_policy, hook.client_config.ca_bundle, hook.match_conditions));
     let all: Vec<_> = mutating.chain(validating).collect();
-    assert_eq!(all.len(), 2);
-    for (rules, policy, bundle) in all {
+    assert_eq!(all.len(), 3);
+    let ours = ["cluster.openmcp.cloud", "local.cluster.openmcp.cloud"];
+    let mut by_others = 0;
+    for (rules, policy, bundle, conditions) in all {
         assert_eq!(policy.as_deref(), Some("Fail"));
         assert!(bundle.is_some_and(|bundle| bundle.0.starts_with(b"-----BEGIN CERTIFICATE-----")));
         for rule in rules.expect("rules") {
-            assert_eq!(rule.api_groups.expect("groups"), ["cluster.openmcp.cloud", "local.cluster.openmcp.cloud"]);
+            if rule.api_groups.expect("groups") == ours {
+                continue;
+            }
+            // Of what is not ours, only what providers in other processes write.
+            by_others += 1;
+            let only = "request.userInfo.username.startsWith('system:serviceaccount:allot-system:provider-')";
+            assert!(conditions.iter().flatten().any(|condition| condition.expression == only), "{conditions:?}");
         }
     }
+    assert_eq!(by_others, 2);
 }
 
 #[tokio::test]

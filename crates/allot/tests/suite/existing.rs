@@ -7,7 +7,7 @@ use allotment_api::reasons::Verdict;
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ExistingConfig};
 use allotment_machinery::yaml;
 use allotment_testkit::kubernetes::{Kubernetes, Options};
-use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -146,10 +146,15 @@ async fn kept_to_its_prefix(inside: &Client, kubeconfig: &str, prefix: &str) {
     bar.delete("bar", &DeleteParams::default()).await.expect("it can be deleted");
     Api::<ClusterRoleBinding>::all(inside.clone()).delete("robot", &DeleteParams::default()).await.expect("it goes");
 
-    // Who takes it away gives nobody a free hand for long.
-    let policies = Api::<ValidatingAdmissionPolicy>::all(inside.clone());
-    policies.delete("allotment-prefixes", &DeleteParams::default()).await.expect("an administrator may");
-    until(&policies, "allotment-prefixes", |_| true).await;
+    // Who makes it toothless gives nobody a free hand for long.
+    let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(inside.clone());
+    let audit = Patch::Merge(json!({"spec": {"validationActions": ["Audit"]}}));
+    bindings.patch("allotment-prefixes", &PatchParams::default(), &audit).await.expect("an administrator may");
+    let denies = |found: &ValidatingAdmissionPolicyBinding| {
+        let actions = found.spec.as_ref().and_then(|spec| spec.validation_actions.as_deref());
+        actions.is_some_and(|actions| actions == ["Deny"])
+    };
+    until(&bindings, "allotment-prefixes", denies).await;
 }
 
 #[tokio::test]

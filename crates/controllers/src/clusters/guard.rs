@@ -23,8 +23,11 @@ const MANAGER: &str = "allot-prefixes";
 /// How often it is looked whether all of it is still there and as it should be: whoever changes it does not tell.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How long a server may take to judge by a policy or a table that it stores. Policies are compiled once a second.
-const IN_FORCE_LIMIT: Duration = Duration::from_secs(8);
+const IN_FORCE_LIMIT: Duration = Duration::from_secs(5);
 const IN_FORCE_LOOK: Duration = Duration::from_millis(20);
+/// kube-apiserver ends its watch of a kind of parameters with the last policy that uses it, and begins none anew for kinds of
+/// its own (`generic.policySource` of k8s.io/apiserver).
+const STALE: &str = "it judges by an older table; where the policy was deleted before, it follows the new one only once it is restarted";
 const GROUP_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// Why tenants are not kept to their prefixes.
@@ -226,7 +229,7 @@ async fn wait_until_in_force(admin: &Client, map: &DynamicObject) -> Result<(), 
             Ok(_) => "it refuses nothing".to_owned(),
             Err(kube::Error::Api(status)) => match in_force(&status.message) {
                 Some(seen) if reached(seen, &wanted) => return Ok(()),
-                Some(_) => "it judges by an older table".to_owned(),
+                Some(_) => STALE.to_owned(),
                 None => status.message,
             },
             Err(error) => return Err(error.into()),

@@ -157,6 +157,9 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
                 watcher::Error::WatchError(status) => (status.message.as_str(), None),
                 watcher::Error::NoResourceVersion => ("its lists have no resourceVersion", None),
             };
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
             text.push_str(what);
             next = source;
             continue;
