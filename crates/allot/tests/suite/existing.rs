@@ -150,10 +150,7 @@ async fn kept_to_its_prefix(inside: &Client, kubeconfig: &str, prefix: &str) {
     let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(inside.clone());
     let audit = Patch::Merge(json!({"spec": {"validationActions": ["Audit"]}}));
     bindings.patch("allotment-prefixes", &PatchParams::default(), &audit).await.expect("an administrator may");
-    let denies = |found: &ValidatingAdmissionPolicyBinding| {
-        let actions = found.spec.as_ref().and_then(|spec| spec.validation_actions.as_deref());
-        actions.is_some_and(|actions| actions == ["Deny"])
-    };
+    let denies = |found: &ValidatingAdmissionPolicyBinding| found.spec.validation_actions == ["Deny"];
     until(&bindings, "allotment-prefixes", denies).await;
 }
 
