@@ -102,6 +102,9 @@ fn provider_turn(world: &mut World, seen: &Value, faults: Faults) {
     if current["metadata"].get("deletionTimestamp").is_some() && !held {
         return; // The API lets nobody add a finalizer any more.
     }
+    if current["metadata"]["labels"][LABEL] != "local" && !held {
+        return; // Admission lets it hold only what it is asked to fulfil as of now.
+    }
     if !held {
         let mut all = finalizers(&current);
         all.push(json!(FINALIZER));
