@@ -368,7 +368,7 @@ impl Replica {
             created: identity.created()?,
             url,
             home: identity.authority.certificate().fingerprint(),
-            programs: Arc::new(MachinePrograms::default()),
+            programs: Arc::new(MachinePrograms),
         };
         let planes = Planes::serve(config, None, Vec::new());
         Ok(Served {

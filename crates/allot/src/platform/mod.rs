@@ -104,7 +104,7 @@ impl Platform {
             service_account_key: identity.service_account_key.clone(),
             created: identity.created()?,
             url: url.clone(),
-            programs: Arc::new(programs::MachinePrograms::default()),
+            programs: Arc::new(programs::MachinePrograms),
         };
         let landscape = Landscape::serve(config).await.map_err(anyhow::Error::from)?;
         let server = landscape.server().clone();

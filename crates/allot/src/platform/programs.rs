@@ -8,21 +8,21 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use allotment_controllers::providers::kind::{MOST_OUTPUT, ProgramError, Programs, Ran};
+use allotment_machinery::seams::Entropy as _;
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use super::seams::RandomBytes;
+
 /// The programs of this machine.
-#[derive(Debug, Default)]
-pub(crate) struct MachinePrograms {
-    runs: AtomicU64,
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MachinePrograms;
 
 #[async_trait]
 impl Programs for MachinePrograms {
@@ -34,7 +34,7 @@ impl Programs for MachinePrograms {
         limit: Duration,
     ) -> Result<Ran, ProgramError> {
         let failed = |error: &io::Error| not_run(program, error);
-        let folder = Scratch::new(self.runs.fetch_add(1, Ordering::Relaxed)).map_err(|error| failed(&error))?;
+        let folder = Scratch::new().map_err(|error| failed(&error))?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir(&folder.0).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -105,10 +105,9 @@ impl Drop for Group {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(run: u64) -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("allot-run-{}-{run}", std::process::id()));
-        // One of an earlier process of that id, if it is ours; it cannot be removed if not, and then not made.
-        let _ = std::fs::remove_dir_all(&path);
+    fn new() -> io::Result<Self> {
+        // A name that nobody can have taken before, on purpose or not.
+        let path = std::env::temp_dir().join(format!("allot-run-{}", RandomBytes.uid()));
         make_private(&path)?;
         Ok(Scratch(path))
     }
@@ -131,7 +130,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(20);
 
     async fn sh(script: &str, input: &str, limit: Duration) -> Result<Ran, ProgramError> {
-        MachinePrograms::default().run("sh", &["-c".to_owned(), script.to_owned()], input, limit).await
+        MachinePrograms.run("sh", &["-c".to_owned(), script.to_owned()], input, limit).await
     }
 
     #[tokio::test]
@@ -143,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_is_not_there_is_known_as_such() {
-        let error = MachinePrograms::default().run("no-such-program", &[], "", LIMIT).await.expect_err("not there");
+        let error = MachinePrograms.run("no-such-program", &[], "", LIMIT).await.expect_err("not there");
         assert_eq!(error, ProgramError::NotFound { program: "no-such-program".to_owned() });
     }
 
