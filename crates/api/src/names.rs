@@ -63,6 +63,10 @@ pub const LOST_CLUSTER: &str = "cluster.openmcp.cloud/lost-cluster";
 /// platform before it approves, and taken away after the last of what the provider made is gone.
 pub const ACCESS_BY: &str = "cluster.openmcp.cloud/access-by";
 
+/// Annotation of an AccessRequest that a provider fulfils: the name of the Secret in its namespace which the provider is to
+/// fill. The platform makes that Secret, empty, and lets the provider at this one alone.
+pub const ACCESS_SECRET: &str = "cluster.openmcp.cloud/access-secret";
+
 /// Annotation of the Lease of those who act: the name of the data folder that they share.
 pub const HOLDINGS: &str = "cluster.openmcp.cloud/data-folder";
 /// Finalizer of a ClusterRequest: access, Grant and room go before it.

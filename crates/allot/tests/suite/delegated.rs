@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Secret, ServiceAccount};
@@ -112,7 +113,7 @@ impl Far {
         .await;
     }
 
-    /// Puts its finalizer on, makes the Secret, and says what it gave.
+    /// Puts its finalizer on, fills the Secret, and says what it gave.
     async fn provide(&self, name: &str, type_: &str) {
         let request = until(&self.access(), name, is_approved).await;
         let own = Api::<AccessRequest>::namespaced(self.own.clone(), "n");
@@ -123,27 +124,28 @@ impl Far {
             own.patch(name, &PatchParams::default(), &Patch::Merge(&held)).await.expect("its own finalizer");
         }
         let mut data = json!({"kubeconfig": "{}", "host": "https://far.example.com", "ca.crt": "ca"});
+        // In base64; what the other type consists of goes.
+        let part = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
+        data.as_object_mut().expect("an object").values_mut().for_each(|value| {
+            *value = part(value.as_str().expect("text"));
+        });
         match type_ {
             "OIDC" => {
-                data["issuer"] = json!("https://issuer.example.com");
-                data["clientID"] = json!("far");
+                data["issuer"] = part("https://issuer.example.com");
+                data["clientID"] = part("far");
+                data["token"] = Value::Null;
             }
-            _ => data["token"] = json!("a.b.c"),
+            _ => data["token"] = part("a.b.c"),
         }
-        let uid = request.uid().expect("a UID");
-        let secret_name = format!("{name}-kubeconfig");
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret_name,
-            "labels": {"cluster.openmcp.cloud/access-request": uid},
-            "ownerReferences": [{"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest", "name": name, "uid": uid}]},
-            "stringData": data});
+        let secret_name = request.annotations()["cluster.openmcp.cloud/access-secret"].clone();
         let secrets = Api::<Secret>::namespaced(self.own.clone(), "n");
-        let secret: Secret = serde_json::from_value(secret).expect("a Secret");
-        match secrets.create(&PostParams::default(), &secret).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                secrets.delete(&secret_name, &DeleteParams::default()).await.expect("its own Secret");
-                secrets.create(&PostParams::default(), &secret).await.expect("its own Secret");
-            }
-            made => _ = made.expect("its own Secret"),
+        let filled = Patch::Merge(json!({ "data": data }));
+        let begin = tokio::time::Instant::now();
+        // Kubernetes takes a moment to see rights that were just made.
+        while let Err(error) = secrets.patch(&secret_name, &PatchParams::default(), &filled).await {
+            let early = matches!(&error, kube::Error::Api(status) if status.code == 403) && begin.elapsed() < LIMIT;
+            assert!(early, "its Secret: {error}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         self.say(
             &request,
@@ -163,11 +165,9 @@ impl Far {
         own.patch_status(&name, &PatchParams::apply("far").force(), &Patch::Apply(&told)).await.expect("its own part");
     }
 
-    /// Takes its Secret away, then its finalizer off.
+    /// Takes its finalizer off.
     async fn take_back(&self, name: &str) {
         let own = Api::<AccessRequest>::namespaced(self.own.clone(), "n");
-        let secrets = Api::<Secret>::namespaced(self.own.clone(), "n");
-        secrets.delete(&format!("{name}-kubeconfig"), &DeleteParams::default()).await.expect("its own Secret");
         let request = own.get(name).await.expect("it is there");
         let rest: Vec<&String> = request.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).collect();
         let let_go = json!({"metadata": {"finalizers": rest}});
@@ -248,8 +248,13 @@ async fn the_platform_decides_and_the_provider_makes_access_with_no_more_rights_
     }
     create(&Api::<Secret>::namespaced(far.admin.clone(), "n"), json!({"metadata": {"name": "theirs"}})).await;
     let secrets = Api::<Secret>::namespaced(far.own.clone(), "n");
-    assert_eq!(code(secrets.get("theirs").await), 403, "a provider reads the Secrets that it made only");
+    assert_eq!(code(secrets.get("theirs").await), 403, "a provider reads the Secret that was made for it only");
     assert_eq!(code(secrets.list(&ListParams::default()).await), 403);
+    // One that the server would fill with the token of another ServiceAccount of the namespace.
+    let token: Secret = serde_json::from_value(json!({"type": "kubernetes.io/service-account-token", "metadata": {
+        "name": "stolen", "annotations": {"kubernetes.io/service-account.name": "default"}}}))
+    .expect("a Secret");
+    assert_eq!(code(secrets.create(&PostParams::default(), &token).await), 403, "a provider makes no Secret");
 
     far.provide("a", "Token").await;
     until(&far.access(), "a", granted).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use allotment_api::names::ACCESS_BY;
+use allotment_api::names::{ACCESS_BY, ACCESS_SECRET};
 use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessRequest, Cluster, Leftover, OidcIssuer};
 use allotment_core::access::{
@@ -60,12 +60,11 @@ enum Seen {
     Read(InsideState),
 }
 
-/// What is known of the Secret that answers a request: the one that its provider names, if it is the request's own,
-/// else the one that says itself whose it is.
+/// What is known of the Secret that answers a request: the one that was made for its provider, if it is the request's
+/// own, else the one that says itself whose it is.
 fn secret_facts(state: &State, key: &ObjectKey, request: &AccessRequest, uid: &str) -> Option<SecretFacts> {
-    let answered = request.status.as_ref().filter(|_| request.labels().contains_key(ACCESS_BY));
-    let named = answered.and_then(|status| status.access.as_ref());
-    let named = named.map(|access| ObjectKey::new(key.namespace.clone(), access.secret_ref.name.clone()));
+    let named = request.annotations().get(ACCESS_SECRET);
+    let named = named.map(|name| ObjectKey::new(key.namespace.clone(), name.clone()));
     let named = named.and_then(|named| state.secrets.get(&named)).map(|secret| secret.facts(uid));
     let own = || state.secret_of(key).map(|secret| secret.facts(uid));
     named.filter(|named| named.owned).or_else(own)
@@ -169,6 +168,32 @@ impl AccessRequests {
         }
     }
 
+    /// Changes the inside of the Cluster. What is inside then has to be read again, whether it worked or not.
+    async fn change(
+        &self,
+        target: &TargetCluster,
+        admin: &AdminAccess,
+        takes: &[Change],
+        gives: &[Change],
+    ) -> Result<Seen, ReconcileError> {
+        let Ok(taken) = tokio::time::timeout(PATIENCE, inside::change(&admin.client, takes)).await else {
+            return Ok(Seen::Unreachable);
+        };
+        taken?;
+        if gives.is_empty() {
+            return Ok(Seen::NotRead);
+        }
+        // Not before: rights are taken whether or not anybody is kept to prefixes.
+        if let Err(without) = self.guard(target, admin).await {
+            return Ok(without);
+        }
+        let Ok(given) = tokio::time::timeout(PATIENCE, inside::change(&admin.client, gives)).await else {
+            return Ok(Seen::Unreachable);
+        };
+        given?;
+        Ok(Seen::NotRead)
+    }
+
     async fn write(&self, write: &Write) -> Result<(), ReconcileError> {
         if let Some(written) = execute(&self.client, MANAGER, write).await? {
             self.world.took(written);
@@ -234,7 +259,9 @@ impl AccessRequests {
         match Writer::new(MANAGER).create(&secrets, wanted).await {
             Err(error) if is_conflict(&error) => {
                 let there = secrets.get(&wanted.name_any()).await?;
-                if !there.owner_references().iter().any(|owner| Some(&owner.uid) == request.uid().as_ref()) {
+                let own = there.owner_references().iter().any(|owner| Some(&owner.uid) == request.uid().as_ref());
+                // The type of a Secret cannot be changed, and others write into those of some types.
+                if !own || !secret::is_opaque(&there) {
                     return Ok(None);
                 }
                 let mut wanted = wanted.clone();
@@ -260,7 +287,8 @@ impl AccessRequests {
     async fn withdraw(&self, request: &AccessRequest) -> Result<(), ReconcileError> {
         let Some(provider) = request.labels().get(ACCESS_BY) else { return Ok(()) };
         // The binding first: without it the role gives nothing.
-        for right in secret_rights(request, provider).iter().rev() {
+        // They go by their names, whatever Secret they are of.
+        for right in secret_rights(request, provider, "").iter().rev() {
             objects::delete(&self.client, right).await?;
         }
         Ok(())
@@ -335,23 +363,11 @@ impl AccessRequests {
                 AccessPlan::Observe { cluster, namespaces } => {
                     seen = self.observe(&request, &cluster, &namespaces).await;
                 }
-                AccessPlan::Change { cluster, changes } => {
+                AccessPlan::Change { cluster, takes, gives } => {
                     let Some(admin) = self.admin(&cluster).await? else { continue };
-                    if changes.iter().any(Change::gives)
-                        && let Err(without) = self.guard(&cluster, &admin).await
-                    {
-                        seen = without;
-                        continue;
-                    }
                     let whose = request.uid().unwrap_or_default();
                     changed.insert(cluster.uid.clone(), (whose, cluster.key.clone()));
-                    let answer = tokio::time::timeout(PATIENCE, inside::change(&admin.client, &changes)).await;
-                    // What is inside now has to be read again, whether it worked or not.
-                    seen = Seen::NotRead;
-                    match answer {
-                        Ok(done) => done?,
-                        Err(_) => seen = Seen::Unreachable,
-                    }
+                    seen = self.change(&cluster, &admin, &takes, &gives).await?;
                 }
                 AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
                     self.mint(&request, &cluster, &service_account, lifetime_secs, &secret).await?;
@@ -359,7 +375,12 @@ impl AccessRequests {
                 AccessPlan::Describe { cluster, issuer, secret } => {
                     self.describe(&request, &cluster, &issuer, &secret).await?;
                 }
+                AccessPlan::MakeSecret { cluster, secret } => {
+                    self.answer(&request, secret::empty(&request, &secret, &cluster)).await?;
+                }
                 AccessPlan::DeleteSecret { key: secret, uid } => {
+                    // What somebody else makes under its name then is none of the provider's.
+                    self.withdraw(&request).await?;
                     self.delete_secret(&secret, &uid).await?;
                     self.world.forget_secret(&secret, &uid);
                 }

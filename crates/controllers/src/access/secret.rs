@@ -19,12 +19,16 @@ use kube::{Resource, ResourceExt};
 use crate::frame::ObjectKey;
 use crate::providers::Endpoint;
 
+/// Type of a Secret whose content means nothing to the server.
+const OPAQUE: &str = "Opaque";
+
 /// What is known of the Secret of an AccessRequest.
 #[derive(Clone, Debug)]
 pub struct AccessSecret {
     metadata: ObjectMeta,
     request: ObjectKey,
     request_uid: String,
+    opaque: bool,
     holds: Option<AccessType>,
     issuer: Option<(String, String)>,
     claims: Option<TokenFacts>,
@@ -61,6 +65,7 @@ impl AccessSecret {
                 owner.map(|owner| owner.name.clone()).unwrap_or_default(),
             ),
             request_uid: owner.map(|owner| owner.uid.clone()).unwrap_or_default(),
+            opaque: is_opaque(secret),
             holds,
             issuer: issuer.map(|(issuer, client_id)| (issuer.to_owned(), client_id.to_owned())),
             claims: token.and_then(read_claims),
@@ -84,6 +89,7 @@ impl AccessSecret {
             name: self.name_any(),
             uid: self.uid().unwrap_or_default(),
             owned: self.request_uid == request_uid,
+            opaque: self.opaque,
             cluster_uid: self.annotations().get(LIVE_IN).cloned().unwrap_or_default(),
             holds: self.holds,
             issuer: self.issuer.clone(),
@@ -133,12 +139,33 @@ impl Resource for AccessSecret {
     }
 }
 
+/// Whether only who has rights on a Secret writes into it.
+pub(super) fn is_opaque(secret: &Secret) -> bool {
+    secret.type_.as_deref().is_none_or(|type_| type_ == OPAQUE)
+}
+
 /// What an AccessRequest is answered with.
 pub(super) enum Answer<'a> {
     /// A token, and when it ends.
     Token(&'a str, Timestamp),
     /// The issuer at which its user logs in.
     Issuer(&'a OidcIssuer),
+}
+
+/// A Secret of `request` that holds nothing yet.
+pub(super) fn empty(request: &AccessRequest, name: &str, cluster: &TargetCluster) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: request.namespace(),
+            labels: Some(BTreeMap::from([(ACCESS_REQUEST.to_owned(), request.uid().unwrap_or_default())])),
+            annotations: Some(BTreeMap::from([(LIVE_IN.to_owned(), cluster.uid.clone())])),
+            owner_references: request.controller_owner_ref(&()).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        type_: Some(OPAQUE.to_owned()),
+        ..Secret::default()
+    }
 }
 
 /// The Secret that answers `request`.
@@ -178,18 +205,7 @@ pub(super) fn render(
         }
     }
     let data = entries.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: request.namespace(),
-            labels: Some(BTreeMap::from([(ACCESS_REQUEST.to_owned(), request.uid().unwrap_or_default())])),
-            annotations: Some(BTreeMap::from([(LIVE_IN.to_owned(), cluster.uid.clone())])),
-            owner_references: request.controller_owner_ref(&()).map(|owner| vec![owner]),
-            ..ObjectMeta::default()
-        },
-        data: Some(data.collect()),
-        ..Secret::default()
-    }
+    Secret { data: Some(data.collect()), ..empty(request, name, cluster) }
 }
 
 /// Where all permissions are in one namespace, it is that of the kubeconfig's context.

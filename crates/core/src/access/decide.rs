@@ -12,7 +12,7 @@ use allotment_api::requests::{AccessInfo, AccessRequest, AccessType, SecretRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::inside::Subject;
+use super::inside::{Changes, Subject};
 use super::judge::{Allowed, Refused, annotation, judge, ttl_end};
 use super::means::{Means, provider_asked};
 use super::plan::{AccessObserved, AccessPlan, Inside, InsideState, Left, LeftBehind, SecretFacts, TargetCluster};
@@ -139,9 +139,9 @@ fn grant(
     if let Some(write) = record(request, allowed, observed.now) {
         return AccessPlan::Record(write);
     }
-    let changes = inside::changes(request, uid, subject, state);
-    if !changes.is_empty() {
-        return AccessPlan::Change { cluster: allowed.target.clone(), changes };
+    let Changes { takes, gives } = inside::changes(request, uid, subject, state);
+    if !takes.is_empty() || !gives.is_empty() {
+        return AccessPlan::Change { cluster: allowed.target.clone(), takes, gives };
     }
     let own = observed.secret.filter(|secret| secret.owned);
     if let Some(secret) = own.filter(|secret| secret.holds.is_some_and(|type_| type_ != wanted(subject))) {
@@ -324,7 +324,8 @@ fn revoke_own(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Op
             return Some(AccessPlan::Observe { cluster: cluster.clone(), namespaces: inside::namespaces(request) });
         }
         (Some(cluster), Inside::Read(state)) if !state.objects.is_empty() => {
-            return Some(AccessPlan::Change { cluster: cluster.clone(), changes: inside::removal(state) });
+            let takes = inside::removal(state);
+            return Some(AccessPlan::Change { cluster: cluster.clone(), takes, gives: Vec::new() });
         }
         (Some(_), Inside::Unreachable) => true,
         // Nothing was given there yet that would have to be taken; it is read anew first.
@@ -357,8 +358,8 @@ fn revoke_own(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Op
 
 /// The notes once nothing lives anywhere any more. That the access ran out is noted, for this generation.
 pub(super) fn noted(metadata: &ObjectMeta, reason: Option<AccessReason>) -> BTreeMap<&'static str, Option<String>> {
-    let mut notes: BTreeMap<&str, Option<String>> =
-        [names::LIVE_IN, names::LIVE_IN_NAME, names::GRANTED_AT].into_iter().map(|name| (name, None)).collect();
+    let ended = [names::LIVE_IN, names::LIVE_IN_NAME, names::GRANTED_AT, names::ACCESS_SECRET];
+    let mut notes: BTreeMap<&str, Option<String>> = ended.into_iter().map(|name| (name, None)).collect();
     if reason == Some(AccessReason::Expired) {
         notes.insert(names::EXPIRED, metadata.generation.map(|generation| generation.to_string()));
     }

@@ -2,10 +2,11 @@
 //! the provider's answer.
 //!
 //! # Flow
-//! The platform notes where the access lives, labels the AccessRequest with the ClusterProvider, and says
-//! `Approved=True` for a generation. The provider puts its finalizer on the AccessRequest, makes identity, roles and
-//! Secret, and says `Provided=True` for that generation and what there is in `status.access`. On `Approved=False`, and
-//! when the AccessRequest is deleted, it takes all of this away and then its finalizer.
+//! The platform notes where the access lives, labels the AccessRequest with the ClusterProvider, and makes
+//! an empty Secret, lets the provider at that one alone, and says `Approved=True` for a generation. The provider puts its
+//! finalizer on the AccessRequest, makes identity and roles, fills the Secret, and says `Provided=True` for that
+//! generation and what there is in `status.access`. On `Approved=False`, and when the AccessRequest is deleted, it takes
+//! identity and roles away and then its finalizer; the Secret is the platform's to delete.
 //!
 //! # Guarantees
 //! The provider's word is believed only for the generation that is approved now, of the type that was asked for, on the
@@ -20,11 +21,11 @@ use allotment_api::requests::{AccessRequest, AccessType};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::decide::{live_in, noted, other_secret_name, record, secret_name};
-use super::judge::{Allowed, Refused, ttl_end};
-use super::plan::{AccessObserved, AccessPlan, Left, LeftBehind};
+use super::decide::{live_in, noted, record, secret_name};
+use super::judge::{Allowed, Refused, annotation, ttl_end};
+use super::plan::{AccessObserved, AccessPlan, Left, LeftBehind, SecretFacts};
 use super::status::{self, Told};
-use crate::requests::{Snapshot, has_finalizer, is_forced};
+use crate::requests::{Snapshot, annotate, has_finalizer, is_forced};
 use crate::write::{Kind, ObjectKey, Write, preconditions};
 
 /// How long a provider that is ready may take to take something away.
@@ -50,20 +51,34 @@ pub(crate) fn fulfil(
     if let Some(write) = record(request, allowed, observed.now) {
         return AccessPlan::Record(write);
     }
-    let outcome = answer(snapshot, observed, allowed, provider);
+    let made = observed.secret.filter(|secret| secret.owned && secret.opaque);
+    let Some(secret) = made else {
+        let uid = request.metadata.uid.as_deref().unwrap_or_default();
+        return AccessPlan::MakeSecret { cluster: allowed.target.clone(), secret: secret_name(request, uid) };
+    };
+    let rights = || secret_rights(request, provider, &secret.name);
+    if annotation(request, names::ACCESS_SECRET) != Some(secret.name.as_str()) {
+        let note = BTreeMap::from([(names::ACCESS_SECRET, Some(secret.name.clone()))]);
+        return AccessPlan::Approve {
+            rights: rights(),
+            write: annotate(Kind::AccessRequest, &request.metadata, &note),
+        };
+    }
+    let outcome = answer(snapshot, observed, allowed, provider, secret);
     let ends = request.status.as_ref().and_then(|status| status.access.as_ref()?.not_after.as_ref()).map(|end| end.0);
     let ends = ends.filter(|end| outcome.is_ok() && observed.now < *end);
     let approved = status::condition(request, ConditionType::Approved).is_some_and(|said| said.status == "True");
     match status::write(request, &Told::Approved(outcome), observed.now) {
         Some(write) if approved => AccessPlan::WriteStatus(write),
-        Some(write) => AccessPlan::Approve { rights: secret_rights(request, provider), write },
+        Some(write) => AccessPlan::Approve { rights: rights(), write },
         None => AccessPlan::Done { again: ttl_end(request).into_iter().chain(ends).min() },
     }
 }
 
-/// What lets a provider answer an AccessRequest with a Secret beside it, and read no other: a Role and its
-/// RoleBinding. A name can be given to no rule about what is created, so it may create others there meanwhile.
-pub fn secret_rights(request: &AccessRequest, provider: &str) -> Vec<Value> {
+/// What lets a provider fill the Secret of that name beside an AccessRequest, and touch no other: a Role and its
+/// RoleBinding. Nothing in it is without that name, so no Secret is created by it: one of another type would be filled
+/// with the token of whatever ServiceAccount it names.
+pub fn secret_rights(request: &AccessRequest, provider: &str, secret: &str) -> Vec<Value> {
     let metadata = &request.metadata;
     let uid = metadata.uid.as_deref().unwrap_or_default();
     let name = format!("access-{uid}");
@@ -72,13 +87,11 @@ pub fn secret_rights(request: &AccessRequest, provider: &str) -> Vec<Value> {
         "ownerReferences": [{ "apiVersion": names::API_VERSION, "kind": Kind::AccessRequest.as_str(),
             "name": metadata.name, "uid": uid, "controller": true }],
     });
-    let secrets = [secret_name(request, uid), other_secret_name(uid)];
     let rbac = "rbac.authorization.k8s.io";
     vec![
         json!({ "apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": owned, "rules": [
-            { "apiGroups": [""], "resources": ["secrets"], "verbs": ["create"] },
-            { "apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets,
-                "verbs": ["get", "update", "patch", "delete"] },
+            { "apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret],
+                "verbs": ["get", "update", "patch"] },
         ] }),
         json!({ "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": owned,
             "roleRef": { "apiGroup": rbac, "kind": "Role", "name": name },
@@ -93,6 +106,7 @@ fn answer(
     observed: &AccessObserved<'_>,
     allowed: &Allowed,
     provider: &str,
+    secret: &SecretFacts,
 ) -> Result<(), Refused> {
     let request = observed.request;
     let refused = |message: String| Err(Refused::new(AccessReason::NotProvided, message));
@@ -108,14 +122,14 @@ fn answer(
         let message = format!("ClusterProvider {provider:?}: {}: {said}", provided.reason);
         return Err(Refused::new(reason.unwrap_or(AccessReason::NotProvided), message));
     }
-    match flaw(observed, allowed) {
+    match flaw(observed, allowed, secret) {
         Some(flaw) => refused(format!("ClusterProvider {provider:?} says that it provided the access, but {flaw}")),
         None => Ok(()),
     }
 }
 
 /// What is wrong with what the provider says that it gave.
-fn flaw(observed: &AccessObserved<'_>, allowed: &Allowed) -> Option<String> {
+fn flaw(observed: &AccessObserved<'_>, allowed: &Allowed, secret: &SecretFacts) -> Option<String> {
     let request = observed.request;
     let Some(access) = request.status.as_ref().and_then(|status| status.access.as_ref()) else {
         return Some("status.access is absent".to_owned());
@@ -137,19 +151,12 @@ fn flaw(observed: &AccessObserved<'_>, allowed: &Allowed) -> Option<String> {
         }
         _ => {}
     }
-    let name = &access.secret_ref.name;
-    let secret = observed.secret.filter(|secret| secret.name == *name);
-    match secret {
-        None => Some(format!(
-            "there is no Secret {name:?} in its namespace with label {}: <UID of the AccessRequest>",
-            names::ACCESS_REQUEST
-        )),
-        Some(secret) if !secret.owned => Some(format!("Secret {name:?} is not owned by the AccessRequest")),
-        Some(secret) if secret.holds != Some(wanted) => {
-            Some(format!("Secret {name:?} is not what access of type {} consists of", wanted.as_str()))
-        }
-        Some(_) => None,
+    let (told, made) = (&access.secret_ref.name, &secret.name);
+    if told != made {
+        return Some(format!("status.access.secretRef names {told:?}, and Secret {made:?} was made for it"));
     }
+    let wrong = secret.holds != Some(wanted);
+    wrong.then(|| format!("Secret {made:?} is not what access of type {} consists of", wanted.as_str()))
 }
 
 /// What the answer waits for.

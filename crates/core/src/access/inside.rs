@@ -1,20 +1,22 @@
 //! What lies in a Cluster for one AccessRequest, and how what is there becomes that.
 //!
-//! What takes away comes first: at no moment does the identity have more than the old and the new
-//! permissions have in common plus what is still to be granted.
+//! What takes away comes first, and is told apart from what gives: a role that loses some rights and gains others is
+//! narrowed to what the old and the new one have in common, and gains once that is seen. So at no moment does the
+//! identity have what neither was granted before nor is to be granted now, and nothing that is in the way of giving is
+//! in the way of taking.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
 use allotment_api::requests::AccessRequest;
-use allotment_machinery::rbac::{PolicyRule, uncovered};
+use allotment_machinery::rbac::{PolicyRule, compact, uncovered};
 use k8s_openapi::api::rbac::v1::PolicyRule as ApiRule;
 use serde_json::{Value, json};
 
-use super::judge::{Allowed, rule};
+use super::judge::{Allowed, as_written, rule};
 use super::means::OidcUser;
 use super::plan::{Change, InsideState};
-use crate::requests::owns;
+use crate::requests::{owns, to_value};
 use crate::write::ObjectKey;
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -89,8 +91,17 @@ pub(crate) fn desired(request: &AccessRequest, uid: &str, subject: Subject<'_>) 
     objects
 }
 
-/// What makes of `state` what is desired, in order; nothing where it is that already.
-pub(crate) fn changes(request: &AccessRequest, uid: &str, subject: Subject<'_>, state: &InsideState) -> Vec<Change> {
+/// Changes inside a Cluster, each list in the order in which they are made.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// They give nobody any right.
+    pub(crate) takes: Vec<Change>,
+    /// They may.
+    pub(crate) gives: Vec<Change>,
+}
+
+/// What makes of `state` what is desired, or brings it nearer to that; nothing where it is that already.
+pub(crate) fn changes(request: &AccessRequest, uid: &str, subject: Subject<'_>, state: &InsideState) -> Changes {
     let desired = desired(request, uid, subject);
     let have: BTreeMap<Place<'_>, &Value> = state.objects.iter().map(|object| (place(object), object)).collect();
     let want: BTreeSet<Place<'_>> = desired.iter().map(place).collect();
@@ -112,7 +123,16 @@ pub(crate) fn changes(request: &AccessRequest, uid: &str, subject: Subject<'_>, 
                 for field in ["uid", "resourceVersion"] {
                     applied["metadata"][field] = there["metadata"][field].clone();
                 }
-                if only_adds(there, object) { widened.push(applied) } else { narrowed.push(applied) }
+                let (had, wanted) = (rules(there), rules(object));
+                if is_within(&had, &wanted) {
+                    widened.push(applied);
+                } else {
+                    if !is_within(&wanted, &had) {
+                        applied["rules"] =
+                            in_common(&had, &wanted).iter().map(as_written).map(|rule| to_value(&rule)).collect();
+                    }
+                    narrowed.push(applied);
+                }
             }
         }
     }
@@ -129,9 +149,11 @@ pub(crate) fn changes(request: &AccessRequest, uid: &str, subject: Subject<'_>, 
         };
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } })
     });
-    let taken = gone.into_iter().map(delete).chain(narrowed.into_iter().map(Change::Apply));
     let given = made.map(Change::Create).chain(widened.into_iter().map(Change::Apply));
-    taken.chain(given).chain(created.into_iter().map(Change::Create)).collect()
+    Changes {
+        takes: gone.into_iter().map(delete).chain(narrowed.into_iter().map(Change::Apply)).collect(),
+        gives: given.chain(created.into_iter().map(Change::Create)).collect(),
+    }
 }
 
 /// What takes everything away: the identity first, so that its tokens end at once.
@@ -185,9 +207,28 @@ fn same(there: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Whether a role only gains by the change.
-fn only_adds(there: &Value, wanted: &Value) -> bool {
-    uncovered(&rules(wanted), &rules(there)).is_empty()
+/// Whether `held` covers every one of the rules. Each by itself, so that how many there are does not matter.
+fn is_within(rules: &[PolicyRule], held: &[PolicyRule]) -> bool {
+    rules.iter().all(|rule| uncovered(held, std::slice::from_ref(rule)).is_empty())
+}
+
+/// Rules that lie within both. What stands for too many permissions to be compared is left out.
+fn in_common(had: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
+    // Either way, since a rule with a wildcard is within no other, and others are within it.
+    [(had, wanted), (wanted, had)]
+        .into_iter()
+        .flat_map(|(rules, other)| rules.iter().flat_map(|rule| part(rule, other)))
+        .collect()
+}
+
+/// What of a rule `held` covers.
+fn part(rule: &PolicyRule, held: &[PolicyRule]) -> Vec<PolicyRule> {
+    let missing = uncovered(held, std::slice::from_ref(rule));
+    match missing.as_slice() {
+        [] => vec![rule.clone()],
+        [whole] if whole == rule => Vec::new(),
+        _ => compact(&rule.break_down().filter(|single| !missing.contains(single)).collect::<Vec<_>>()),
+    }
 }
 
 fn delete(object: &Value) -> Change {

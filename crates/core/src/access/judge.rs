@@ -243,6 +243,18 @@ pub(crate) fn rule(rule: &ApiRule) -> PolicyRule {
     }
 }
 
+/// The same the other way.
+pub(crate) fn as_written(rule: &PolicyRule) -> ApiRule {
+    let list = |items: &[String]| (!items.is_empty()).then(|| items.to_vec());
+    ApiRule {
+        verbs: rule.verbs.clone(),
+        api_groups: list(&rule.api_groups),
+        resources: list(&rule.resources),
+        resource_names: list(&rule.resource_names),
+        non_resource_urls: list(&rule.non_resource_urls),
+    }
+}
+
 fn ceiling_rule(rule: &CeilingRule) -> PolicyRule {
     PolicyRule {
         verbs: rule.verbs.clone(),

@@ -71,6 +71,8 @@ pub struct SecretFacts {
     pub uid: String,
     /// Whether the AccessRequest owns it, by UID.
     pub owned: bool,
+    /// Whether its type is `Opaque`: nobody else, such as the token controller, puts anything into it.
+    pub opaque: bool,
     /// UID of the Cluster that it is for: its annotation `cluster.openmcp.cloud/live-in`.
     pub cluster_uid: String,
     /// What it holds all parts of, and nothing of the other type; `None` if neither is so.
@@ -112,16 +114,6 @@ pub enum Change {
     Apply(Value),
     /// Create the object; one that exists already (a namespace) is done.
     Create(Value),
-}
-
-impl Change {
-    /// Whether it may give somebody rights.
-    pub fn gives(&self) -> bool {
-        match self {
-            Change::Apply(_) | Change::Create(_) => true,
-            Change::Delete { .. } => false,
-        }
-    }
 }
 
 /// What may be left in a Cluster that could not be reached.
@@ -186,12 +178,15 @@ pub enum AccessPlan {
     },
     /// Note, before anything is made inside, in which Cluster the access lives.
     Record(Write),
-    /// Change the inside of the Cluster, in this order; stop at the first failure and decide again.
+    /// Change the inside of the Cluster, in the order given; stop at the first failure and decide again.
     Change {
         /// The Cluster.
         cluster: TargetCluster,
-        /// The changes; what takes away comes first.
-        changes: Vec<Change>,
+        /// What takes rights away: done first, whatever is in the way of the rest.
+        takes: Vec<Change>,
+        /// What may give rights: done after that, and on a shared Cluster only while its tenants are kept to their
+        /// prefixes.
+        gives: Vec<Change>,
     },
     /// Mint a token by TokenRequest and put it into the Secret, made or replaced; then decide again.
     Mint {
@@ -213,10 +208,17 @@ pub enum AccessPlan {
         /// Name of the Secret in the AccessRequest's namespace.
         secret: String,
     },
-    /// Let the provider write the Secret, then say that it is approved. Each of the rights is applied whole.
+    /// Make an empty Secret of type `Opaque`, owned by the AccessRequest, for its provider to fill; then decide again.
+    MakeSecret {
+        /// The Cluster.
+        cluster: TargetCluster,
+        /// Name of the Secret in the AccessRequest's namespace.
+        secret: String,
+    },
+    /// Let the provider write the Secret that was made for it, then tell it. Each of the rights is applied whole.
     Approve {
-        /// A Role and its RoleBinding in the AccessRequest's namespace, owned by it; they go by their names once nothing
-        /// is left ([`crate::access::secret_rights`]).
+        /// A Role and its RoleBinding in the AccessRequest's namespace, owned by it; they go by their names before the
+        /// Secret does ([`crate::access::secret_rights`]).
         rights: Vec<Value>,
         /// The write.
         write: Write,

@@ -347,6 +347,49 @@ fn a_shared_cluster_that_keeps_nobody_to_prefixes_gives_no_access_and_takes_none
 }
 
 #[test]
+fn narrower_permissions_take_rights_away_though_nobody_is_kept_to_prefixes() {
+    let own = json!([{"apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["get", "list"]}]);
+    for (place, asked, expect, observed) in [
+        ("foo-a", pods(&["get"]), vec!["foo-a: pods get"], 2),
+        ("foo-a", json!([]), vec![], 2),
+        ("foo-b", pods(&["get"]), vec![], 1),
+        // What is swapped is taken and not given; what both have in common stays.
+        ("foo-a", pods(&["get", "watch"]), vec!["foo-a: pods get"], 1),
+        ("foo-a", pods(&["*"]), vec!["foo-a: pods get", "foo-a: pods list"], 1),
+        ("foo-a", json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]), vec![], 1),
+    ] {
+        let mut world = world();
+        let permissions = |place: &str, rules: &Value| json!([{"namespace": place, "rules": rules}]);
+        let spec = json!({"requestRef": {"name": "shared"}, "permissions": permissions("foo-a", &own)});
+        world.store.put(access("team", "a", spec));
+        world.expect("team", "a", ("Granted", "Success"));
+        let uid = cluster_of(&world, "shared")["uid"].as_str().expect("a UID").to_owned();
+        world.unguarded = true;
+        let patch = json!({"metadata": {"generation": 2}, "spec": {"permissions": permissions(place, &asked)}});
+        world.store.edit("AccessRequest", "team", "a", &patch);
+        let status = world.expect("team", "a", ("Granted", "Success"));
+        let singles = |world: &World| {
+            let singles = world.effective(&uid).into_iter().flat_map(|(place, rule)| {
+                let words = |rule: PolicyRule| format!("{place}: {} {}", rule.resources[0], rule.verbs[0]);
+                rule.break_down().map(words).collect::<Vec<_>>()
+            });
+            singles.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(singles(&world), expect, "{place} {asked}");
+        assert_eq!(status["observedGeneration"], observed, "{place} {asked}: said of what was done only");
+        world.unguarded = false;
+        let status = world.expect("team", "a", ("Granted", "Success"));
+        assert_eq!(status["observedGeneration"], 2);
+        let rules = asked.as_array().expect("a list").iter().map(rule_of);
+        let all: Vec<String> = rules
+            .flat_map(|rule| rule.break_down().collect::<Vec<_>>())
+            .map(|rule| format!("{place}: {} {}", rule.resources[0], rule.verbs[0]))
+            .collect();
+        assert_eq!(singles(&world), all);
+    }
+}
+
+#[test]
 fn at_the_end_of_its_ttl_the_identity_goes_until_the_spec_changes() {
     let mut world = world();
     world.store.put(access("team", "a", json!({"requestRef": {"name": "own"}, "ttl": "5m", "permissions": []})));

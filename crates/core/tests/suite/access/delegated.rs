@@ -13,6 +13,7 @@ use crate::store::purpose;
 
 const FINALIZER: &str = "access.cluster.openmcp.cloud/local";
 const LABEL: &str = "cluster.openmcp.cloud/access-by";
+const SECRET: &str = "cluster.openmcp.cloud/access-secret";
 /// How long the double's tokens last, in seconds.
 const LASTS: i64 = 3600;
 
@@ -23,7 +24,7 @@ struct Faults {
     type_: Option<&'static str>,
     cluster: bool,
     secret: Option<&'static str>,
-    foreign: bool,
+    empty: bool,
     no_access: bool,
     ends: Option<i64>,
 }
@@ -92,7 +93,6 @@ fn provider_turn(world: &mut World, seen: &Value, faults: Faults) {
             objects
                 .retain(|_, object| object["metadata"]["labels"]["cluster.openmcp.cloud/access-request"] != json!(uid));
         }
-        world.secrets.retain(|_, secret| secret.uid != format!("secret-{uid}"));
         say(world, "False", Value::Null);
         let current = world.store.get("AccessRequest", namespace, &name).expect("there").clone();
         let rest: Vec<Value> = finalizers(&current).into_iter().filter(|one| one != FINALIZER).collect();
@@ -115,22 +115,13 @@ fn provider_turn(world: &mut World, seen: &Value, faults: Faults) {
     let type_ = faults.type_.unwrap_or_else(|| {
         seen["spec"]["type"].as_str().map_or("Token", |text| if text == "OIDC" { "OIDC" } else { "Token" })
     });
-    let secret = faults.secret.map_or(format!("{name}-made"), str::to_owned);
+    let made = seen["metadata"]["annotations"][SECRET].as_str().expect("told with the approval").to_owned();
+    let secret = faults.secret.map_or(made.clone(), str::to_owned);
     let end = Timestamp::from_second(world.store.now + ends).expect("a time");
-    world.secrets.insert(
-        ObjectKey::new(namespace, format!("{name}-made")),
-        SecretFacts {
-            name: format!("{name}-made"),
-            uid: format!("secret-{uid}"),
-            owned: !faults.foreign,
-            cluster_uid: String::new(),
-            holds: Some(if type_ == "OIDC" { AccessType::Oidc } else { AccessType::Token }),
-            issuer: None,
-            service_account_uid: String::new(),
-            issued_at: world.store.time(),
-            expires_at: end,
-        },
-    );
+    // It may write that one, and make none.
+    if let Some(there) = world.secrets.get_mut(&ObjectKey::new(namespace, made)) {
+        there.holds = (!faults.empty).then_some(if type_ == "OIDC" { AccessType::Oidc } else { AccessType::Token });
+    }
     let cluster = if faults.cluster { "another".to_owned() } else { home };
     let told =
         json!({"type": type_, "secretRef": {"name": secret}, "clusterUID": cluster, "notAfter": end.to_string()});
@@ -190,14 +181,19 @@ fn the_platform_approves_the_provider_provides_and_only_then_it_is_granted() {
     assert_eq!((&approved["status"], &approved["observedGeneration"]), (&json!("True"), &json!(1)));
     assert!(world.done.is_empty() && world.inside.is_empty(), "the platform makes nothing itself: {:?}", world.done);
     let [role, binding] = world.rights.as_slice() else { panic!("{:?}", world.rights) };
-    assert_eq!(role["rules"][0]["verbs"], json!(["create"]), "all else is bound to names");
+    assert_eq!(
+        role["rules"],
+        json!([{"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a-kubeconfig"],
+            "verbs": ["get", "update", "patch"]}]),
+        "no rule is without the name, and none creates"
+    );
+    assert_eq!(told["metadata"]["annotations"][SECRET], "a-kubeconfig");
     let uid = told["metadata"]["uid"].as_str().expect("a UID");
-    assert_eq!(role["rules"][1]["resourceNames"], json!(["a-kubeconfig", format!("access-{uid}")]));
     assert_eq!(binding["subjects"][0]["name"], "provider-local");
     assert_eq!(role["metadata"]["ownerReferences"][0]["uid"], uid, "they go with it");
     turn(&mut world);
     let status = world.expect("team", "a", ("Granted", "Success"));
-    assert_eq!(status["access"]["secretRef"]["name"], "a-made", "what the provider says stays");
+    assert_eq!(status["access"]["secretRef"]["name"], "a-kubeconfig", "what the provider says stays");
     assert_eq!(condition(&current(&world), "Ready")["status"], "True");
     let before = current(&world);
     let again = world.run("team", "a").expect("its token ends");
@@ -213,8 +209,8 @@ fn what_the_provider_says_counts_only_where_it_is_what_was_approved() {
         (Faults { type_: Some("OIDC"), ..good }, json!({}), "type is OIDC, and Token was asked for"),
         (Faults { type_: Some("Token"), ..good }, json!({"type": "OIDC"}), "type is Token, and OIDC was asked for"),
         (Faults { cluster: true, ..good }, json!({}), "clusterUID is not that of Cluster"),
-        (Faults { secret: Some("other"), ..good }, json!({}), "there is no Secret \"other\""),
-        (Faults { foreign: true, ..good }, json!({}), "there is no Secret \"a-made\""),
+        (Faults { secret: Some("other"), ..good }, json!({}), "names \"other\", and Secret \"a-kubeconfig\" was made"),
+        (Faults { empty: true, ..good }, json!({}), "Secret \"a-kubeconfig\" is not what"),
         (Faults { no_access: true, ..good }, json!({}), "status.access is absent"),
         (Faults { ends: Some(0), ..good }, json!({}), "is over"),
         (Faults { ends: Some(600), ..good }, json!({"ttl": "5m"}), "is after the end of spec.ttl"),
@@ -231,6 +227,51 @@ fn what_the_provider_says_counts_only_where_it_is_what_was_approved() {
         let message = status["message"].as_str().expect("a message");
         assert!(message.contains(told), "{faults:?}: {message}");
     }
+}
+
+#[test]
+fn a_secret_of_somebody_else_is_not_the_providers_to_touch() {
+    let facts = |owned: bool, opaque: bool| SecretFacts {
+        name: "a-kubeconfig".to_owned(),
+        uid: "theirs".to_owned(),
+        owned,
+        opaque,
+        cluster_uid: String::new(),
+        holds: Some(AccessType::Token),
+        issuer: None,
+        service_account_uid: String::new(),
+        issued_at: Timestamp::UNIX_EPOCH,
+        expires_at: Timestamp::MAX,
+    };
+    // Such as the administrator's kubeconfig of a Cluster API cluster of that name, or one that the server fills with a
+    // token though it says that it is the request's.
+    for theirs in [facts(false, true), facts(true, false)] {
+        let mut world = outside();
+        world.secrets.insert(ObjectKey::new("team", "a-kubeconfig"), theirs.clone());
+        ask(&mut world, &json!({}));
+        world.expect("team", "a", ("Pending", "NotProvided"));
+        let other = format!("access-{}", current(&world)["metadata"]["uid"].as_str().expect("a UID"));
+        assert_eq!(current(&world)["metadata"]["annotations"][SECRET], other);
+        assert_eq!(world.rights[0]["rules"][0]["resourceNames"], json!([other]));
+        turn(&mut world);
+        let status = world.expect("team", "a", ("Granted", "Success"));
+        assert_eq!(status["access"]["secretRef"]["name"], other);
+        assert_eq!(world.secrets[&ObjectKey::new("team", "a-kubeconfig")], theirs);
+    }
+}
+
+#[test]
+fn a_secret_that_somebody_deleted_is_made_again_and_the_provider_fills_it() {
+    let mut world = outside();
+    ask(&mut world, &json!({}));
+    world.run("team", "a");
+    turn(&mut world);
+    world.expect("team", "a", ("Granted", "Success"));
+    world.secrets.clear();
+    let status = world.expect("team", "a", ("Pending", "NotProvided"));
+    assert!(status["message"].as_str().is_some_and(|text| text.contains("is not what access")), "{status}");
+    turn(&mut world);
+    world.expect("team", "a", ("Granted", "Success"));
 }
 
 #[test]
@@ -370,7 +411,9 @@ fn a_profile_that_changes_who_makes_access_has_the_other_one_take_its_own_away_f
     assert!(world.done.iter().any(|done| done.starts_with("mint")), "{:?}", world.done);
     edit_profile(&mut world, &json!({"accessBy": "Provider"}));
     world.expect("team", "a", ("Pending", "NotProvided"));
-    assert!(world.effective(&home(&world)).is_empty() && world.secrets.is_empty(), "taken away before it is asked");
+    assert!(world.effective(&home(&world)).is_empty(), "taken away before it is asked");
+    let holds: Vec<_> = world.secrets.values().map(|secret| secret.holds).collect();
+    assert_eq!(holds, [None], "it has an empty one to fill");
     turn(&mut world);
     world.expect("team", "a", ("Granted", "Success"));
 }

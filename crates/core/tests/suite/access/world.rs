@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use allotment_api::names;
 use allotment_api::requests::{AccessRequest, AccessType};
 use allotment_core::access::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, Looked, SecretFacts, TargetCluster, decide_access,
+    other_secret_name,
 };
 use allotment_core::write::ObjectKey;
-use allotment_machinery::rbac::PolicyRule;
+use allotment_machinery::rbac::{PolicyRule, uncovered};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -25,6 +27,8 @@ pub(crate) struct World {
     pub(crate) inside: BTreeMap<String, BTreeMap<(String, ObjectKey), Value>>,
     /// Clusters that do not answer.
     pub(crate) silent: BTreeSet<String>,
+    /// Whether nobody is kept to prefixes.
+    pub(crate) unguarded: bool,
     pub(crate) secrets: BTreeMap<ObjectKey, SecretFacts>,
     /// What one process remembers of its looks, by UID of the AccessRequest.
     pub(crate) looks: BTreeMap<String, Looked>,
@@ -42,6 +46,7 @@ impl World {
             names: Names::default(),
             inside: BTreeMap::new(),
             silent: BTreeSet::new(),
+            unguarded: false,
             secrets: BTreeMap::new(),
             looks: BTreeMap::new(),
             done: Vec::new(),
@@ -108,6 +113,7 @@ impl World {
     pub(crate) fn run(&mut self, namespace: &str, name: &str) -> Option<Timestamp> {
         let key = ObjectKey::new(namespace, name);
         let mut inside: Option<Option<InsideState>> = None;
+        let mut unguarded = false;
         for _ in 0..40 {
             self.scheduler.observe(&self.store, usize::MAX);
             let object = self.store.get("AccessRequest", namespace, name)?.clone();
@@ -117,6 +123,7 @@ impl World {
             let observed = AccessObserved {
                 request: &access,
                 inside: match &inside {
+                    None if unguarded => Inside::Unguarded("its API server is too old"),
                     None => Inside::NotRead,
                     Some(None) => Inside::Unreachable,
                     Some(Some(state)) => Inside::Read(state),
@@ -135,12 +142,25 @@ impl World {
                     return again;
                 }
                 AccessPlan::Observe { cluster, namespaces } => {
+                    unguarded = false;
                     let reachable = !self.silent.contains(&cluster.uid);
                     inside = Some(reachable.then(|| self.state(&cluster, &uid, &namespaces)));
                 }
-                AccessPlan::Change { cluster, changes } => {
-                    assert!(!changes.is_empty());
-                    changes.iter().for_each(|change| self.change(&cluster, change));
+                AccessPlan::Change { cluster, takes, gives } => {
+                    assert!(!takes.is_empty() || !gives.is_empty());
+                    for change in &takes {
+                        let before = self.effective(&cluster.uid);
+                        self.change(&cluster, change);
+                        for (place, rule) in self.effective(&cluster.uid) {
+                            let held: Vec<_> =
+                                before.iter().filter(|had| had.0 == place).map(|had| had.1.clone()).collect();
+                            assert!(uncovered(&held, &[rule]).is_empty(), "{change:?} gives");
+                        }
+                    }
+                    unguarded = self.unguarded && !gives.is_empty();
+                    if !unguarded {
+                        gives.iter().for_each(|change| self.change(&cluster, change));
+                    }
                     inside = None;
                 }
                 AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
@@ -154,6 +174,7 @@ impl World {
                         uid: self.uid(),
                         name: secret.clone(),
                         owned: true,
+                        opaque: true,
                         cluster_uid: cluster.uid.clone(),
                         holds: Some(AccessType::Token),
                         issuer: None,
@@ -169,6 +190,7 @@ impl World {
                         uid: self.uid(),
                         name: secret.clone(),
                         owned: true,
+                        opaque: true,
                         cluster_uid: cluster.uid.clone(),
                         holds: Some(AccessType::Oidc),
                         issuer: Some((issuer.issuer, issuer.client_id)),
@@ -178,6 +200,7 @@ impl World {
                     };
                     self.secrets.insert(ObjectKey::new(namespace, secret), facts);
                 }
+                AccessPlan::MakeSecret { cluster, secret } => self.make_secret(&uid, namespace, &cluster, &secret),
                 AccessPlan::DeleteSecret { key, uid } => {
                     assert_eq!(self.secrets.remove(&key).expect("it was seen").uid, uid);
                     self.done.push("delete Secret".to_owned());
@@ -204,14 +227,38 @@ impl World {
         panic!("{key} never settles: {:?}", self.done);
     }
 
-    /// The Secret as the controller looks for it: the one that a provider names, if it is the request's own, else one
-    /// that is.
+    /// As the controller makes it: under its other name where there is one that is not the request's own, or of a type
+    /// into which others write.
+    fn make_secret(&mut self, request_uid: &str, namespace: &str, cluster: &TargetCluster, name: &str) {
+        let taken = self.secrets.contains_key(&ObjectKey::new(namespace, name));
+        let name = if taken { other_secret_name(request_uid) } else { name.to_owned() };
+        let facts = SecretFacts {
+            uid: self.uid(),
+            name: name.clone(),
+            owned: true,
+            opaque: true,
+            cluster_uid: cluster.uid.clone(),
+            holds: None,
+            issuer: None,
+            service_account_uid: String::new(),
+            issued_at: Timestamp::UNIX_EPOCH,
+            expires_at: Timestamp::UNIX_EPOCH,
+        };
+        let before = self.secrets.insert(ObjectKey::new(namespace, name), facts);
+        assert!(before.is_none(), "made though it was there");
+    }
+
+    /// The Secret as the controller looks for it: the one that is noted, if it is the request's own, else one that is.
     fn secret_of(&self, access: &AccessRequest) -> Option<SecretFacts> {
         let namespace = access.metadata.namespace.clone().unwrap_or_default();
-        let named = access.status.as_ref().and_then(|status| status.access.as_ref());
-        let named = named.map(|access| ObjectKey::new(namespace.clone(), access.secret_ref.name.clone()));
+        let named = access.metadata.annotations.as_ref().and_then(|notes| notes.get(names::ACCESS_SECRET));
+        let named = named.map(|name| ObjectKey::new(namespace.clone(), name.clone()));
         let named = named.and_then(|named| self.secrets.get(&named)).filter(|secret| secret.owned);
-        let own = || self.secrets.iter().find(|(at, secret)| at.namespace == namespace && secret.owned);
+        // As the index there, which has what was written last.
+        let own = || {
+            let mine = self.secrets.iter().filter(|(at, secret)| at.namespace == namespace && secret.owned);
+            mine.min_by_key(|(_, secret)| !secret.opaque)
+        };
         named.or_else(|| own().map(|(_, secret)| secret)).cloned()
     }
 
@@ -231,17 +278,19 @@ impl World {
         status
     }
 
-    /// The rules that the identity of an AccessRequest has inside, by namespace.
+    /// The rules that whoever is named in the bindings of an AccessRequest has inside, by namespace.
     pub(crate) fn effective(&self, cluster_uid: &str) -> Vec<(String, PolicyRule)> {
         let Some(objects) = self.inside.get(cluster_uid) else { return Vec::new() };
         let mut rules = Vec::new();
         for ((kind, key), binding) in objects.iter().filter(|(place, _)| place.0.ends_with("Binding")) {
             let role = binding["roleRef"]["kind"].as_str().expect("a kind").to_owned();
+            let subject = &binding["subjects"][0];
             let account = ObjectKey::new(
-                binding["subjects"][0]["namespace"].as_str().expect("a namespace"),
-                binding["subjects"][0]["name"].as_str().expect("a name"),
+                subject["namespace"].as_str().unwrap_or_default(),
+                subject["name"].as_str().expect("a name"),
             );
-            if !objects.contains_key(&("ServiceAccount".to_owned(), account)) {
+            // A user of an issuer is there whatever lies inside.
+            if subject["kind"] != "User" && !objects.contains_key(&("ServiceAccount".to_owned(), account)) {
                 continue;
             }
             assert_eq!(kind == "RoleBinding", role == "Role");
