@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use allotment_api::names;
 use allotment_api::reasons::{AccessReason, Verdict};
-use allotment_api::requests::{AccessInfo, AccessRequest, AccessType, SecretRef};
+use allotment_api::requests::{AccessInfo, AccessRequest, AccessType, OidcIssuer, SecretRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::inside::{Changes, Subject};
 use super::judge::{Allowed, Refused, annotation, judge, ttl_end};
-use super::means::{Means, provider_asked};
+use super::means::{Means, OidcUser, provider_asked};
 use super::plan::{AccessObserved, AccessPlan, Inside, InsideState, Left, LeftBehind, SecretFacts, TargetCluster};
 use super::status::{self, Told};
 use super::{delegated, inside};
@@ -48,9 +48,9 @@ pub fn decide_access(snapshot: &Snapshot, observed: &AccessObserved<'_>) -> Acce
         return plan;
     }
     match &allowed.means {
-        Means::Token => by_platform(observed, &allowed, uid, Subject::Own),
-        Means::Oidc(user) => by_platform(observed, &allowed, uid, Subject::User(user)),
-        Means::OidcAsItIs => as_it_is(observed, &allowed),
+        Means::Token => by_platform(observed, &allowed, uid, Some(Subject::Own)),
+        Means::Oidc(user) => by_platform(observed, &allowed, uid, Some(Subject::User(user))),
+        Means::OidcAsItIs => by_platform(observed, &allowed, uid, None),
         Means::Provider(provider) => delegated::fulfil(snapshot, observed, &allowed, provider),
     }
 }
@@ -75,8 +75,14 @@ fn move_away(snapshot: &Snapshot, observed: &AccessObserved<'_>, allowed: &Allow
     plan.or_else(|| otherwise.then(|| tell(observed, &Told::Refused(&moving), None)))
 }
 
-/// The platform makes what is asked for.
-fn by_platform(observed: &AccessObserved<'_>, allowed: &Allowed, uid: &str, subject: Subject<'_>) -> AccessPlan {
+/// The platform makes what is asked for. Without a subject it is the issuer's user who has it already: nobody tells any
+/// more who the issuer is.
+fn by_platform(
+    observed: &AccessObserved<'_>,
+    allowed: &Allowed,
+    uid: &str,
+    subject: Option<Subject<'_>>,
+) -> AccessPlan {
     let request = observed.request;
     if let Some(again) = nothing_new(observed, allowed, subject) {
         return AccessPlan::Done { again };
@@ -95,29 +101,34 @@ fn by_platform(observed: &AccessObserved<'_>, allowed: &Allowed, uid: &str, subj
             let message = format!("Cluster {} is shared, and {why}", allowed.target.key);
             tell(observed, &Told::Refused(&Refused::new(reason, message)), None)
         }
-        Inside::Read(state) => grant(observed, allowed, uid, subject, state),
+        Inside::Read(state) => match subject {
+            Some(subject) => grant(observed, allowed, uid, subject, state),
+            None => match standing_user(observed, allowed, state) {
+                Some(user) => grant(observed, allowed, uid, Subject::User(&user), state),
+                None => unknown_user(observed, allowed),
+            },
+        },
     }
 }
 
-/// What was made for an issuer's user stays, though nobody tells any more who the issuer is.
-fn as_it_is(observed: &AccessObserved<'_>, allowed: &Allowed) -> AccessPlan {
-    let request = observed.request;
-    let good = observed.secret.filter(|secret| secret.owned && secret.cluster_uid == allowed.target.uid);
-    match good.filter(|secret| secret.holds == Some(AccessType::Oidc)) {
-        Some(secret)
-            if request.status.as_ref().is_none_or(|status| status.observed_generation.is_none())
-                || is_granted(request) && observes_current(request) =>
-        {
-            tell(observed, &Told::Granted(access_info(request, secret, &allowed.target)), ttl_end(request))
-        }
-        _ => {
-            let message = format!(
-                "the profile of Cluster {} is not published at the moment, so its issuer is not known",
-                allowed.target.key
-            );
-            tell(observed, &Told::Refused(&Refused::new(AccessReason::NoAdminAccess, message)), ttl_end(request))
-        }
-    }
+/// The issuer's user who has the access already, by what lies in the Cluster and in the Secret.
+fn standing_user(observed: &AccessObserved<'_>, allowed: &Allowed, state: &InsideState) -> Option<OidcUser> {
+    let secret = observed.secret.filter(|secret| secret.owned && secret.cluster_uid == allowed.target.uid)?;
+    let (issuer, client_id) = secret.issuer.clone().filter(|_| secret.holds == Some(AccessType::Oidc))?;
+    // Without permissions nobody is named, and nobody has to be.
+    let nobody = || observed.request.spec.permissions.is_empty().then(String::new);
+    let name = inside::sole_user(state).or_else(nobody)?;
+    Some(OidcUser { name, issuer: OidcIssuer { issuer, client_id, ..OidcIssuer::default() } })
+}
+
+/// Nobody tells who the user is that is to have it: what there is, of the other type or of before, goes.
+fn unknown_user(observed: &AccessObserved<'_>, allowed: &Allowed) -> AccessPlan {
+    let message = format!(
+        "the profile of Cluster {} is not published at the moment, so its issuer is not known",
+        allowed.target.key
+    );
+    let refused = Refused::new(AccessReason::NoAdminAccess, message);
+    revoke_own(observed, Some(refused.reason)).unwrap_or_else(|| tell(observed, &Told::Refused(&refused), None))
 }
 
 /// The Cluster is reachable: bring it to what is asked for, then the Secret, then the status.
@@ -144,12 +155,13 @@ fn grant(
         return AccessPlan::Change { cluster: allowed.target.clone(), takes, gives };
     }
     let own = observed.secret.filter(|secret| secret.owned);
-    if let Some(secret) = own.filter(|secret| secret.holds.is_some_and(|type_| type_ != wanted(subject))) {
+    if let Some(secret) = own.filter(|secret| secret.holds.is_some_and(|type_| type_ != wanted(Some(subject)))) {
         // Renewed, it would keep what the other type consists of.
         let namespace = request.metadata.namespace.clone().unwrap_or_default();
         return AccessPlan::DeleteSecret { key: ObjectKey::new(namespace, &secret.name), uid: secret.uid.clone() };
     }
-    let current = own.filter(|secret| is_current(secret, &allowed.target, subject, observed.now, ttl_end(request)));
+    let current =
+        own.filter(|secret| is_current(secret, &allowed.target, Some(subject), observed.now, ttl_end(request)));
     let good = current.filter(|secret| match subject {
         Subject::Own => inside::identity(uid, state) == Some(secret.service_account_uid.as_str()),
         Subject::User(_) => true,
@@ -174,17 +186,21 @@ fn grant(
 }
 
 /// The type that those are given.
-fn wanted(subject: Subject<'_>) -> AccessType {
+fn wanted(subject: Option<Subject<'_>>) -> AccessType {
     match subject {
-        Subject::Own => AccessType::Token,
-        Subject::User(_) => AccessType::Oidc,
+        Some(Subject::Own) => AccessType::Token,
+        Some(Subject::User(_)) | None => AccessType::Oidc,
     }
 }
 
 /// Whether everything is as it was granted, and if so, when to look again. The status says Granted for
 /// a generation only once the Cluster acknowledged every change; that nobody changed the inside since is
 /// known from a look of this process.
-fn nothing_new(observed: &AccessObserved<'_>, allowed: &Allowed, subject: Subject<'_>) -> Option<Option<Timestamp>> {
+fn nothing_new(
+    observed: &AccessObserved<'_>,
+    allowed: &Allowed,
+    subject: Option<Subject<'_>>,
+) -> Option<Option<Timestamp>> {
     let request = observed.request;
     let status = request.status.as_ref()?;
     let secret = observed.secret?;
@@ -221,7 +237,7 @@ fn renew_after(secret: &SecretFacts) -> Timestamp {
 fn is_current(
     secret: &SecretFacts,
     target: &TargetCluster,
-    subject: Subject<'_>,
+    subject: Option<Subject<'_>>,
     now: Timestamp,
     end: Option<Timestamp>,
 ) -> bool {
@@ -230,8 +246,9 @@ fn is_current(
     }
     match subject {
         // A token that lasts until the access ends for good is not renewed.
-        Subject::Own => end.is_some_and(|end| end <= secret.expires_at) || now < renew_after(secret),
-        Subject::User(user) => {
+        Some(Subject::Own) => end.is_some_and(|end| end <= secret.expires_at) || now < renew_after(secret),
+        None => true,
+        Some(Subject::User(user)) => {
             let (issuer, client) = (&user.issuer.issuer, &user.issuer.client_id);
             secret.issuer.as_ref().is_some_and(|named| (&named.0, &named.1) == (issuer, client))
         }

@@ -170,6 +170,20 @@ pub(crate) fn identity<'a>(uid: &str, state: &'a InsideState) -> Option<&'a str>
     account["metadata"]["uid"].as_str()
 }
 
+/// The one user whom all bindings name; nothing where they name others, or there are none.
+pub(crate) fn sole_user(state: &InsideState) -> Option<String> {
+    let subjects = state.objects.iter().filter(|object| is_binding(object)).map(|binding| &binding["subjects"]);
+    let names = subjects.map(|subjects| match subjects.as_array().map(Vec::as_slice) {
+        Some([one]) if one["kind"] == "User" => one["name"].as_str(),
+        _ => None,
+    });
+    let names: BTreeSet<Option<&str>> = names.collect();
+    match names.iter().collect::<Vec<_>>().as_slice() {
+        [Some(name)] => Some((*name).to_owned()),
+        _ => None,
+    }
+}
+
 type Place<'a> = (&'a str, ObjectKey);
 
 fn key(object: &Value) -> ObjectKey {

@@ -1,6 +1,6 @@
 //! By what means an AccessRequest is fulfilled: who makes the identity, and what it is.
 //!
-//! The profile of the Cluster says so while it is published; after that, what was made stays as it is.
+//! The profile of the Cluster says so while it is published; after that, whoever has access keeps it by the same means.
 
 use allotment_api::names;
 use allotment_api::reasons::AccessReason;
@@ -21,7 +21,8 @@ pub(crate) enum Means {
     Token,
     /// The platform gives rights to a user of an issuer.
     Oidc(OidcUser),
-    /// What the platform made for a user of an issuer stays: the profile that names the issuer is not published.
+    /// The user of an issuer keeps what the platform made, as far as it is asked for: the profile that names the issuer is not
+    /// published.
     OidcAsItIs,
     /// The provider of this name makes everything.
     Provider(String),

@@ -554,7 +554,9 @@ proptest! {
         let effective = world.effective(&home);
         let granted = object["status"]["status"] == "Granted";
         prop_assert_eq!(granted, !effective.is_empty(), "{}", object);
-        prop_assert_eq!(granted, !world.secrets.is_empty(), "{}", object);
+        // An empty one may wait for a provider that is still to be heard.
+        let filled = world.secrets.values().any(|secret| secret.holds.is_some());
+        prop_assert_eq!(granted, filled, "{}", object);
         prop_assert_eq!(condition(&object, "Approved")["status"] == "True", granted, "{}", object);
         let wanted: Vec<PolicyRule> = object["spec"]["permissions"][0]["rules"].as_array()
             .into_iter().flatten().map(rule_of).collect();

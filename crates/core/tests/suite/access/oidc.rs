@@ -130,6 +130,80 @@ fn another_issuer_is_named_in_the_secret_and_one_that_is_not_published_changes_n
     assert_eq!((world.inside.clone(), world.secrets.clone()), before);
 }
 
+/// The profile is published no more.
+fn withdraw(world: &mut World) {
+    let mut provider = world.store.get("ClusterProvider", "", "local").expect("there").clone();
+    provider["status"]["profiles"] = json!([]);
+    world.store.put(provider);
+}
+
+fn edit(world: &mut World, generation: i64, spec: &Value) {
+    let patch = json!({"metadata": {"generation": generation}, "spec": spec});
+    world.store.edit("AccessRequest", "team", "a", &patch);
+}
+
+#[test]
+fn while_its_profile_is_not_published_access_follows_its_spec_for_the_user_who_has_it() {
+    let at = |place: &str, verbs: &[&str]| json!({"namespace": place, "rules": pods(verbs)});
+    for (asked, expect) in [
+        (json!([at("x", &["list"])]), vec!["x list"]),
+        (json!([at("y", &["get"])]), vec!["y get"]),
+        (json!([at("x", &["get", "list", "watch"])]), vec!["x get", "x list", "x watch"]),
+        (json!([]), vec![]),
+    ] {
+        let mut world = trusting(issuer(), json!(["OIDC"]));
+        ask(&mut world, "OIDC", "jane");
+        edit(&mut world, 1, &json!({"permissions": [at("x", &["get", "list"])]}));
+        world.expect("team", "a", ("Granted", "Success"));
+        withdraw(&mut world);
+        edit(&mut world, 2, &json!({ "permissions": asked }));
+        let status = world.expect("team", "a", ("Granted", "Success"));
+        assert_eq!(status["observedGeneration"], 2);
+        let uid = cluster_of(&world, "own")["uid"].as_str().expect("a UID").to_owned();
+        let rights: Vec<String> = world
+            .effective(&uid)
+            .into_iter()
+            .flat_map(|(place, rule)| rule.verbs.into_iter().map(move |verb| format!("{place} {verb}")))
+            .collect();
+        assert_eq!(rights, expect, "{asked}");
+        let users = world.inside[&uid].values().filter_map(|object| object.get("subjects"));
+        assert!(users.into_iter().all(|subjects| subjects[0]["name"] == "oidc:jane"), "nobody else");
+    }
+}
+
+#[test]
+fn another_type_of_which_nobody_knows_the_issuer_takes_away_what_there_was() {
+    let mut world = trusting(issuer(), json!(["Token", "OIDC"]));
+    ask(&mut world, "Token", "jane");
+    world.expect("team", "a", ("Granted", "Success"));
+    withdraw(&mut world);
+    edit(&mut world, 2, &json!({"type": "OIDC"}));
+    let status = world.expect("team", "a", ("Denied", "AccessTypeNotSupported"));
+    assert!(status.get("access").is_none() && world.secrets.is_empty(), "{status}");
+    let uid = cluster_of(&world, "own")["uid"].as_str().expect("a UID").to_owned();
+    let left: Vec<&str> =
+        world.inside[&uid].keys().map(|place| place.0.as_str()).filter(|kind| *kind != "Namespace").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_lost_status_says_nothing_of_a_cluster_that_does_not_answer() {
+    let mut world = trusting(issuer(), json!(["OIDC"]));
+    ask(&mut world, "OIDC", "jane");
+    world.expect("team", "a", ("Granted", "Success"));
+    withdraw(&mut world);
+    let uid = cluster_of(&world, "own")["uid"].as_str().expect("a UID").to_owned();
+    world.silent.insert(uid.clone());
+    edit(&mut world, 2, &json!({"permissions": []}));
+    let status = world.expect("team", "a", ("Granted", "Success"));
+    assert_eq!(status["observedGeneration"], 1, "what was granted, and not what nobody did");
+    world.store.edit("AccessRequest", "team", "a", &json!({"status": null}));
+    world.expect("team", "a", ("Pending", "NoAdminAccess"));
+    world.silent.clear();
+    let status = world.expect("team", "a", ("Granted", "Success"));
+    assert!(status["observedGeneration"] == 2 && world.effective(&uid).is_empty(), "{status}");
+}
+
 #[test]
 fn on_a_shared_cluster_a_tenant_has_identities_of_its_own_only() {
     let mut world = trusting(issuer(), json!(["Token", "OIDC"]));
