@@ -337,3 +337,18 @@ pub(crate) fn code<T>(answer: Result<T, kube::Error>) -> u16 {
         Err(error) => panic!("no answer of the API: {error}"),
     }
 }
+
+/// Does what an identity has the right to, once it has: rights come a moment after it.
+pub(crate) async fn once_let<T, F: Future<Output = Result<T, kube::Error>>>(act: impl Fn() -> F) -> T {
+    let acted = async {
+        loop {
+            match act().await {
+                Err(kube::Error::Api(status)) if status.code == 403 => {
+                    tokio::time::sleep(Duration::from_millis(20)).await
+                }
+                done => break done.expect("it may"),
+            }
+        }
+    };
+    tokio::time::timeout(LIMIT, acted).await.expect("its rights come")
+}

@@ -23,7 +23,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Folder, LIMIT, Up, client, client_of, code, create, is_beside, make_namespace, until, until_gone,
+    Folder, LIMIT, Up, client, client_of, code, create, is_beside, make_namespace, once_let, until, until_gone,
 };
 use crate::requests::is_ready;
 
@@ -378,12 +378,12 @@ async fn access_waits_for_a_provider_that_does_not_answer_and_trusts_no_answer_t
     let now = jiff::Timestamp::now();
     let beat = Patch::Merge(json!({"spec": {"renewTime": format!("{now:.6}"), "leaseDurationSeconds": 600}}));
     let leases = Api::<Lease>::namespaced(own.clone(), "allot-system");
-    leases.patch("provider-idle", &params, &beat).await.expect("its own Lease");
+    once_let(|| leases.patch("provider-idle", &params, &beat)).await;
     let profile = json!({"name": "x", "supportedVersions": [{"version": "1.36.3"}],
         "supportedTraits": [{"trait": "infrastructure/vendor/idle"}]});
     let providers = Api::<ClusterProvider>::all(own.clone());
     let profiles = Patch::Merge(json!({"status": {"profiles": [profile]}}));
-    providers.patch_status("idle", &params, &profiles).await.expect("its own profiles");
+    once_let(|| providers.patch_status("idle", &params, &profiles)).await;
 
     make_namespace(&admin, "team").await;
     let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");
