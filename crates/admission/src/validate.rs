@@ -232,6 +232,9 @@ fn tell(forecast: &Forecast, found: &mut Found) {
     found.warnings.push(forecast.to_string());
     match forecast {
         Forecast::Kept { .. } => {}
+        Forecast::Lost { .. } => {
+            found.warnings.push("why: delete and re-create the request to get another Cluster".to_owned());
+        }
         Forecast::Granted { prefix, .. } | Forecast::NewCluster { prefix, .. } => {
             found.warnings.extend(prefix.map(|reason| format!("spec.prefix: would not be honored: {reason}")));
         }

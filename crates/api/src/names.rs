@@ -30,6 +30,9 @@ pub const PLATFORM_PREFIX: &str = "cluster.openmcp.cloud/";
 /// to. Written before a Cluster is made for it, so that a crash between the two never makes a second one,
 /// and before its Grant, so that a Grant of a Cluster that is gone can be told from a forged one.
 pub const CLUSTER_NAME: &str = "cluster.openmcp.cloud/cluster-name";
+/// Annotation of a ClusterRequest, beside [`CLUSTER_NAME`]: the same, where that name was made up for a Cluster that is
+/// about to be made. A Cluster that was there, and which the request was likely to join, is never made anew.
+pub const NEW_CLUSTER_NAME: &str = "cluster.openmcp.cloud/new-cluster-name";
 /// Annotation of anything that is being deleted: `"true"` drops the platform's finalizers after a
 /// local revocation. The one `cluster.openmcp.cloud/` annotation that users write.
 pub const FORCE_DELETE: &str = "cluster.openmcp.cloud/force-delete";

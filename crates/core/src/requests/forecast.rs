@@ -1,6 +1,7 @@
 //! What would become of a request, as things are: the answer of dry runs and of `allot explain request --dry-run`.
 //!
-//! It is the scheduler's own: [`destination`] decides where a request that is bound to nothing goes, for both.
+//! It is the scheduler's own: [`Binding::of`] tells what a request is bound to, and [`destination`] where one goes that is
+//! bound to nothing, for both.
 
 use std::fmt;
 
@@ -10,6 +11,7 @@ use allotment_api::requests::ClusterRequest;
 use k8s_openapi::jiff::Timestamp;
 
 use super::aggregate::Aggregated;
+use super::binding::Binding;
 use super::prefixes;
 use super::select::{Placement, Refusal};
 use super::snapshot::Snapshot;
@@ -20,6 +22,11 @@ use crate::write::ObjectKey;
 pub enum Forecast {
     /// Nothing new: it is bound to this Cluster and stays there.
     Kept {
+        /// Which.
+        cluster: ObjectKey,
+    },
+    /// Nothing new: it was bound to this Cluster, which is gone, and gets no other one.
+    Lost {
         /// Which.
         cluster: ObjectKey,
     },
@@ -54,6 +61,7 @@ impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Forecast::Kept { cluster } => write!(f, "would stay Granted on Cluster {cluster}"),
+            Forecast::Lost { cluster } => write!(f, "would stay Granted on Cluster {cluster}, which is gone"),
             Forecast::Granted { cluster, .. } => write!(f, "would be Granted on Cluster {cluster}"),
             Forecast::NewCluster { provider, profile, .. } => {
                 write!(f, "would create a Cluster from {provider}/{profile}")
@@ -70,18 +78,12 @@ impl fmt::Display for Forecast {
 /// What would become of a request if it were there now, made anew or changed; its status is not looked at. One that
 /// has a UID is known by it, one without a name hinders no other.
 pub fn forecast(snapshot: &Snapshot, request: &ClusterRequest, now: Timestamp) -> Forecast {
-    let uid = request.metadata.uid.as_deref();
-    let grant = request.metadata.name.as_ref().and_then(|_| snapshot.grants.get(&ObjectKey::of(&request.metadata)));
-    match grant {
-        Some(grant) if Some(grant.spec.request_uid.as_str()) == uid => {
-            let bound = &grant.spec.cluster_ref;
-            return Forecast::Kept { cluster: ObjectKey::new(bound.namespace.clone(), bound.name.clone()) };
-        }
-        Some(_) => return Forecast::Waiting { message: super::request::FOREIGN_GRANT.to_owned() },
-        None => {}
-    }
-    if let Some(cluster) = uid.and_then(|uid| snapshot.tenancies.get(uid)).and_then(|clusters| clusters.first()) {
-        return Forecast::Kept { cluster: cluster.clone() };
+    match Binding::of(snapshot, request, now) {
+        Binding::None => {}
+        Binding::Room { cluster } => return Forecast::Kept { cluster: cluster.clone() },
+        Binding::Granted { bound, .. } | Binding::Unseen { bound, .. } => return Forecast::Kept { cluster: bound },
+        Binding::Lost { bound, .. } => return Forecast::Lost { cluster: bound },
+        Binding::Blocked { message } => return Forecast::Waiting { message },
     }
     match destination(snapshot, request, now) {
         Destination::Refused(refusal) => Forecast::Refused(refusal),

@@ -12,6 +12,7 @@
 //! any number of schedulers never exceed room and never bind a request twice.
 
 mod aggregate;
+mod binding;
 mod cluster;
 mod conditions;
 mod expressions;

@@ -16,6 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::aggregate::Aggregated;
+use super::binding::Binding;
 use super::forecast::{Destination, destination};
 use super::making::{free_name, new_cluster};
 use super::plan::Plan;
@@ -23,12 +24,6 @@ use super::prefixes;
 use super::snapshot::{Snapshot, annotation};
 use super::status::{Outcome, status_plan};
 use crate::write::{Kind, ObjectKey, Write, configuration, preconditions, write_status};
-
-/// How long the Cluster of a young Grant may be unseen before it counts as gone.
-const UNSEEN_CLUSTER_SECS: i64 = 60;
-/// What is in the way of a request whose name another one's Grant has.
-pub(crate) const FOREIGN_GRANT: &str =
-    "a ClusterRequestGrant of this name belongs to another request and has to go first";
 
 /// The next write for a ClusterRequest. `proposals` gives random texts, a letter and nine of a
 /// vowel-free alphabet ([`super::proposals`]), for prefixes and names of Clusters.
@@ -43,20 +38,18 @@ pub fn decide_request(
     if request.metadata.deletion_timestamp.is_some() {
         return decide_deletion(snapshot, key, request, uid);
     }
-    match snapshot.grants.get(key) {
-        Some(grant) if grant.spec.request_uid == uid => decide_granted(snapshot, request, uid, grant, now),
-        Some(_) => status_plan(request, &Outcome::Waiting { message: FOREIGN_GRANT.to_owned() }, now),
-        None => match snapshot.tenancies.get(uid).and_then(|clusters| clusters.first()) {
-            Some(cluster) => decide_grant(snapshot, request, uid, cluster),
-            None if annotation(&request.metadata, names::LOST_CLUSTER).is_some() => {
-                let bound = bound_to(request).unwrap_or_default();
-                let message = format!(
-                    "Cluster {bound} is gone, and so is the Grant of it; delete and re-create the request to get another"
-                );
-                status_plan(request, &Outcome::Waiting { message }, now)
-            }
-            None => decide_placement(snapshot, key, request, uid, now, proposals),
-        },
+    match Binding::of(snapshot, request, now) {
+        Binding::None => decide_placement(snapshot, key, request, uid, now, proposals),
+        Binding::Room { cluster } => decide_grant(snapshot, request, uid, cluster),
+        Binding::Granted { grant, bound, cluster } => {
+            decide_granted(snapshot, request, uid, Granted { grant, bound, cluster }, now)
+        }
+        Binding::Unseen { until, .. } => Plan::Done { again: Timestamp::from_second(until).ok() },
+        Binding::Lost { grant, bound } => note_lost(request, &grant.spec.cluster_ref.uid)
+            .map(Plan::RecordBinding)
+            .or_else(|| grant_status(request, grant, GrantPhase::Lost))
+            .unwrap_or_else(|| status_plan(request, &Outcome::Lost { grant, bound }, now)),
+        Binding::Blocked { message } => status_plan(request, &Outcome::Waiting { message }, now),
     }
 }
 
@@ -106,42 +99,22 @@ fn decide_grant(snapshot: &Snapshot, request: &ClusterRequest, uid: &str, key: &
     Plan::CreateGrant { write, grant: Box::new(grant) }
 }
 
+/// A Grant, and the Cluster that has the request among its tenants.
+struct Granted<'a> {
+    grant: &'a ClusterRequestGrant,
+    bound: ObjectKey,
+    cluster: &'a Cluster,
+}
+
 /// The request has a Grant: it is kept, whatever else changed.
 fn decide_granted(
     snapshot: &Snapshot,
     request: &ClusterRequest,
     uid: &str,
-    grant: &ClusterRequestGrant,
+    granted: Granted<'_>,
     now: Timestamp,
 ) -> Plan {
-    let bound = ObjectKey::new(grant.spec.cluster_ref.namespace.clone(), grant.spec.cluster_ref.name.clone());
-    let there = snapshot
-        .clusters
-        .get(&bound)
-        .filter(|cluster| cluster.metadata.uid.as_deref() == Some(grant.spec.cluster_ref.uid.as_str()));
-    let Some(cluster) = there else {
-        // A Grant by itself proves nothing, and the record went with the Cluster: what the platform
-        // noted in the request tells whether the request ever was there.
-        if bound_to(request).as_ref() != Some(&bound) {
-            let message = format!(
-                "the ClusterRequestGrant names Cluster {bound}, which is gone and never had this request; delete the Grant"
-            );
-            return status_plan(request, &Outcome::Waiting { message }, now);
-        }
-        let young = grant.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second() + UNSEEN_CLUSTER_SECS);
-        let unseen = !snapshot.is_gone(&grant.spec.cluster_ref.uid);
-        return match young.filter(|until| unseen && now.as_second() < *until) {
-            Some(until) => Plan::Done { again: Timestamp::from_second(until).ok() },
-            None => note_lost(request, &grant.spec.cluster_ref.uid)
-                .map(Plan::RecordBinding)
-                .or_else(|| grant_status(request, grant, GrantPhase::Lost))
-                .unwrap_or_else(|| status_plan(request, &Outcome::Lost { grant, bound }, now)),
-        };
-    };
-    if tenant_of(cluster, uid).is_none() {
-        let message = format!("the ClusterRequestGrant names Cluster {bound}, which has no record of this request");
-        return status_plan(request, &Outcome::Waiting { message }, now);
-    }
+    let Granted { grant, bound, cluster } = granted;
     // The Grant settled where the request is: room taken elsewhere at the same time goes back.
     let elsewhere = snapshot.tenancies.get(uid).into_iter().flatten().find(|key| **key != bound);
     if let Some(plan) = elsewhere.and_then(|key| release(snapshot, key, uid)) {
@@ -180,8 +153,9 @@ fn decide_placement(
         }
         Destination::New { provider, profile, version, namespace, asked } => {
             // A recorded name counts while no Cluster has it; one that has it is somebody else's, or
-            // the request would be among its tenants.
-            let recorded = bound_to(request)
+            // the request would be among its tenants. The name of one that was only to be joined never counts: whoever
+            // referred to that one did not mean its successor.
+            let recorded = made_up(request)
                 .filter(|name| name.namespace == namespace && !snapshot.clusters.contains_key(name))
                 .filter(|_| has_finalizer(&request.metadata, names::REQUEST_FINALIZER));
             let Some(name) = recorded else {
@@ -246,14 +220,24 @@ fn record_name(
     proposals: &mut dyn Iterator<Item = String>,
 ) -> Plan {
     match free_name(snapshot, namespace, purpose, proposals) {
-        Some(name) => Plan::RecordClusterName(take_over(request, &name)),
+        Some(name) => {
+            let text = name.to_string();
+            let notes = [(names::CLUSTER_NAME, text.clone()), (names::NEW_CLUSTER_NAME, text)];
+            let finalizer = Some(names::REQUEST_FINALIZER);
+            Plan::RecordClusterName(apply_metadata(Kind::ClusterRequest, &request.metadata, &notes, finalizer))
+        }
         None => Plan::Done { again: None },
     }
 }
 
 /// Where the platform noted that the request is, or is about to be: admission lets nobody else write it.
-fn bound_to(request: &ClusterRequest) -> Option<ObjectKey> {
+pub(super) fn bound_to(request: &ClusterRequest) -> Option<ObjectKey> {
     annotation(&request.metadata, names::CLUSTER_NAME).and_then(ObjectKey::parse)
+}
+
+/// The name that was made up for a Cluster of the request's.
+fn made_up(request: &ClusterRequest) -> Option<ObjectKey> {
+    annotation(&request.metadata, names::NEW_CLUSTER_NAME).and_then(ObjectKey::parse)
 }
 
 /// Notes where the request is; `None` where that is noted.
@@ -272,7 +256,7 @@ pub(crate) fn note_lost(request: &ClusterRequest, cluster_uid: &str) -> Option<W
     (!noted).then(|| annotate(Kind::ClusterRequest, &request.metadata, &note))
 }
 
-/// The request under the platform's finalizer, with a note of that Cluster.
+/// The request under the platform's finalizer, with a note of the Cluster that it is likely to join.
 pub(super) fn take_over(request: &ClusterRequest, cluster: &ObjectKey) -> Write {
     let note = [(names::CLUSTER_NAME, cluster.to_string())];
     apply_metadata(Kind::ClusterRequest, &request.metadata, &note, Some(names::REQUEST_FINALIZER))

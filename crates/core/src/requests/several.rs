@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::jiff::Timestamp;
 
+use super::binding::Binding;
 use super::forecast::{Destination, destination};
 use super::queue::QueueOrder;
 use super::request::{decide_request, has_finalizer, prefix_for, room, take_over, tenant};
@@ -124,10 +125,9 @@ fn join(
 ) -> Option<Joining> {
     let request = snapshot.requests.get(key)?;
     let uid = request.metadata.uid.as_deref()?;
-    if request.metadata.deletion_timestamp.is_some()
-        || snapshot.grants.contains_key(key)
-        || snapshot.tenancies.contains_key(uid)
-    {
+    let is_free =
+        request.metadata.deletion_timestamp.is_none() && matches!(Binding::of(snapshot, request, now), Binding::None);
+    if !is_free {
         return None;
     }
     let Destination::Existing { cluster, asked } = destination(snapshot, request, now) else { return None };

@@ -1,6 +1,6 @@
 //! What is told of Purposes and of Clusters that go, and what profiles and Clusters are counted by.
 
-use allotment_core::requests::{PurposePlan, decide_purpose};
+use allotment_core::requests::{Forecast, PurposePlan, decide_purpose, forecast};
 use allotment_core::write::ObjectKey;
 use serde_json::{Value, json};
 
@@ -27,6 +27,12 @@ impl World {
         self.store.put(request("team", name, spec));
         self.settle();
         self.status(name)
+    }
+
+    /// What is said of it once all is settled.
+    fn ask_again(&mut self, name: &str) -> String {
+        self.settle();
+        self.status(name)["message"].as_str().unwrap_or_default().to_owned()
     }
 
     fn status(&self, name: &str) -> Value {
@@ -148,6 +154,109 @@ fn nothing_replaces_a_cluster_that_went_by_force_even_if_its_grant_goes_first() 
         world.ask("r", json!({"purposes": ["mcp"]}));
         assert_eq!(world.store.all("Cluster").count(), 1);
     }
+}
+
+#[test]
+fn a_dry_run_says_of_a_request_without_its_cluster_what_the_scheduler_says() {
+    let lost = json!({"metadata": {"annotations": {"cluster.openmcp.cloud/lost-cluster": "u-gone"}}});
+    let grant = ("ClusterRequestGrant".to_owned(), ObjectKey::new("team", "r"));
+    // By what becomes of Cluster and Grant: what is waited for, or that it stays lost.
+    for (what, told) in [
+        ("grant is gone and lost is noted", Some("delete and re-create")),
+        ("grant of a cluster that never had it", Some("never had this request")),
+        ("grant of a cluster without a record", Some("has no record of this request")),
+        ("grant of another request", Some("belongs to another request")),
+        ("cluster is gone", None),
+    ] {
+        let mut world = World::of(landscape());
+        world.ask("other", json!({"purposes": ["workload"]}));
+        world.ask("r", json!({"purposes": ["workload"]}));
+        world.store.provision();
+        world.settle();
+        let cluster = world.cluster_of("r");
+        let (at, key) = place("Cluster", &cluster);
+        let force = json!({"metadata": {"annotations": {"cluster.openmcp.cloud/force-delete": "true"}}});
+        match what {
+            "cluster is gone" => {
+                world.store.edit("Cluster", &key.namespace, &key.name, &force);
+                world.store.delete(&(at, key));
+            }
+            "grant is gone and lost is noted" => {
+                world.store.edit("ClusterRequest", "team", "r", &lost);
+                let tenants = json!({"spec": {"tenants": []}});
+                world.store.edit("Cluster", &key.namespace, &key.name, &tenants);
+                world.store.delete(&grant);
+            }
+            _ => {
+                let change = match what {
+                    "grant of a cluster that never had it" => {
+                        json!({"clusterRef": {"name": "never", "uid": "u-never"}})
+                    }
+                    "grant of another request" => json!({"requestUID": "another"}),
+                    _ => {
+                        let tenants = json!({"spec": {"tenants": []}});
+                        world.store.edit("Cluster", &key.namespace, &key.name, &tenants);
+                        json!({})
+                    }
+                };
+                world.store.edit("ClusterRequestGrant", "team", "r", &json!({ "spec": change }));
+            }
+        }
+        world.settle();
+        let status = world.status("r");
+        let object = world.store.get("ClusterRequest", "team", "r").expect("there").clone();
+        let asked = serde_json::from_value(object).expect("a request");
+        world.scheduler.observe(&world.store, usize::MAX);
+        match (forecast(&world.scheduler.snapshot, &asked, world.store.time()), told) {
+            (Forecast::Waiting { message }, Some(told)) => {
+                assert!(message.contains(told), "{what}: {message}");
+                assert_eq!((&status["status"], &status["message"]), (&json!("Pending"), &json!(message)), "{what}");
+            }
+            (Forecast::Lost { .. }, None) => {
+                assert_eq!(condition(&status, "Ready")["reason"], "ClusterLost", "{what}: {status}");
+            }
+            (said, _) => panic!("{what}: {said}, and the status is {status}"),
+        }
+    }
+}
+
+#[test]
+fn those_who_are_chosen_for_together_get_no_other_cluster_where_theirs_was_lost() {
+    let mut world = World::of(landscape());
+    world.ask("other", json!({"purposes": ["workload"]}));
+    world.store.provision();
+    world.settle();
+    // Bound in the pass of another one, and its Cluster went by force before its own turn.
+    let lost = request("team", "r", json!({"purposes": ["workload"]}));
+    world.store.put(lost);
+    let note = json!({"metadata": {"annotations": {"cluster.openmcp.cloud/lost-cluster": "u-gone"}}});
+    world.store.edit("ClusterRequest", "team", "r", &note);
+    world.scheduler.observe(&world.store, usize::MAX);
+    let steps = world.scheduler.choose(&mut world.store, &[ObjectKey::new("team", "r")], &mut world.names);
+    assert!(steps.is_empty(), "it is joined to another Cluster unasked");
+    assert!(world.ask_again("r").contains("delete and re-create"));
+}
+
+#[test]
+fn a_cluster_that_was_to_be_joined_and_went_is_not_made_anew_under_its_name() {
+    let mut world = World::of(landscape());
+    world.ask("first", json!({"purposes": ["workload"]}));
+    world.store.provision();
+    world.settle();
+    let guess = world.cluster_of("first");
+    world.store.put(request("team", "r", json!({"purposes": ["workload"]})));
+    world.scheduler.observe(&world.store, usize::MAX);
+    let key = ObjectKey::new("team", "r");
+    world.scheduler.step(&mut world.store, &key, &mut world.names).expect("a write").expect("it is taken over");
+    let noted = world.store.get("ClusterRequest", "team", "r").expect("there")["metadata"]["annotations"].clone();
+    let (at, cluster) = place("Cluster", &guess);
+    assert_eq!(noted["cluster.openmcp.cloud/cluster-name"], cluster.to_string(), "the one that it will probably join");
+    let force = json!({"metadata": {"annotations": {"cluster.openmcp.cloud/force-delete": "true"}}});
+    world.store.edit("Cluster", &cluster.namespace, &cluster.name, &force);
+    world.store.delete(&(at, cluster.clone()));
+    world.settle();
+    let (_, bound) = place("Cluster", &world.cluster_of("r"));
+    assert_ne!(bound, cluster, "who means the old one would mean the new one");
 }
 
 #[test]

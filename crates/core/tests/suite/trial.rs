@@ -210,7 +210,7 @@ proptest! {
         let honored = status["conditions"].as_array().into_iter().flatten().find(|one| one["type"] == "PrefixHonored");
         let missed = honored.filter(|one| one["status"] == "False").and_then(|one| one["reason"].as_str());
         match said {
-            Forecast::Kept { .. } => prop_assert!(false, "it is not there yet"),
+            Forecast::Kept { .. } | Forecast::Lost { .. } => prop_assert!(false, "it is not there yet"),
             Forecast::Granted { cluster, prefix } => {
                 prop_assert!(clusters.contains(&cluster));
                 prop_assert_eq!(bound, Some(cluster));
