@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use allotment_machinery::{json, yaml};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -11,12 +12,29 @@ use crate::exit::Outcome;
 
 /// Writes a line or more to stdout. A reader that has gone away (`| head`) is no error.
 pub(crate) fn data(text: &str) -> Outcome {
+    Ok(data_while_read(text).map(|_| ())?)
+}
+
+/// The same for what goes on: gives whether anybody reads still.
+pub(crate) fn data_while_read(text: &str) -> std::io::Result<bool> {
     let mut out = std::io::stdout().lock();
     let written =
         out.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
     match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true),
+    }
+}
+
+/// Whether anybody may read stdout still, asked without writing: of a pipe whose reader has gone there is an error to
+/// be told. Where that cannot be asked, somebody may.
+pub(crate) fn is_read() -> bool {
+    let out = std::io::stdout();
+    let mut asked = [PollFd::new(&out, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut asked, Some(&now)) {
+        Ok(_) => !asked[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL),
+        Err(_) => true,
     }
 }
 

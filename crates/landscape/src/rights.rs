@@ -15,15 +15,34 @@ use crate::manifests::call_failed;
 /// What the documents say is enough.
 const RBAC: &str = include_str!("../../../deploy/controllers/rbac.yaml");
 
+/// No namespace can be called so, hence no RoleBinding is in it: what holds there holds everywhere.
+const NOWHERE: &str = "-";
+/// What is touched in the platform's own namespace alone, so that a RoleBinding there is enough for it.
+const IN_SYSTEM: [&str; 4] = ["configmaps", "deployments", "leases", "serviceaccounts"];
+
 /// What it lacks there, in words; nothing where the server does not say all that it knows.
 pub(crate) async fn missing(client: &Client) -> Result<Vec<String>, LandscapeError> {
-    let spec = SelfSubjectRulesReviewSpec { namespace: Some(SYSTEM_NAMESPACE.to_owned()) };
+    let (in_system, everywhere): (Vec<PolicyRule>, Vec<PolicyRule>) = needed()?
+        .into_iter()
+        .partition(|rule| rule.resources.iter().all(|resource| IN_SYSTEM.contains(&resource.as_str())));
+    let mut lacking = Vec::new();
+    for (namespace, wanted) in [(NOWHERE, everywhere), (SYSTEM_NAMESPACE, in_system)] {
+        if let Some(held) = held_in(client, namespace).await? {
+            lacking.extend(uncovered(&held, &wanted));
+        }
+    }
+    Ok(words(lacking))
+}
+
+/// The rules that hold for us in a namespace; nothing where the server does not say all that it knows.
+async fn held_in(client: &Client, namespace: &str) -> Result<Option<Vec<PolicyRule>>, LandscapeError> {
+    let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
     let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
     let answer = Api::<SelfSubjectRulesReview>::all(client.clone()).create(&PostParams::default(), &review).await;
     let answer = match answer {
         Ok(answer) => answer,
         // Whoever may not ask is told by what fails later.
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(Vec::new()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => return Ok(None),
         Err(error) => return Err(call_failed("ask the API server for the own rights".to_owned(), error)),
     };
     let status = answer.status.unwrap_or_default();
@@ -38,9 +57,8 @@ pub(crate) async fn missing(client: &Client) -> Result<Vec<String>, LandscapeErr
             non_resource_urls: Vec::new(),
         })
         .collect();
-    let lacking = uncovered(&held, &needed()?);
     // Not every authorizer can tell rules; RBAC can.
-    Ok(if status.incomplete && !held.is_empty() { Vec::new() } else { words(lacking) })
+    Ok((!status.incomplete).then_some(held))
 }
 
 /// The rules of the one ClusterRole in the manifest.

@@ -26,6 +26,11 @@ pub(super) enum Unread {
     Failed(#[from] anyhow::Error),
 }
 
+/// The server does not know who asks, or not any more.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unauthorized(String);
+
 /// Where to list: in one namespace, or everywhere.
 fn api<K>(platform: &Platform, namespace: Option<&str>) -> Api<K>
 where
@@ -141,7 +146,11 @@ async fn pages<K>(
             Err(kube::Error::Api(status)) if status.code == 403 => {
                 return Err(Unread::Forbidden(format!("cannot list {what}: {}", status.message)));
             }
-            Err(error) => return Err(Unread::Failed(anyhow!("cannot list {what}: {}", client::explain(&error)))),
+            Err(error) => {
+                let why = format!("cannot list {what}: {}", client::explain(&error));
+                let is_unknown = matches!(&error, kube::Error::Api(status) if status.code == 401);
+                return Err(Unread::Failed(if is_unknown { Unauthorized(why).into() } else { anyhow!(why) }));
+            }
         }
     }
 }

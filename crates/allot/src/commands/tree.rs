@@ -83,12 +83,18 @@ struct Builder<'a> {
     /// By whether it is a Cluster, and its name: who has access to it.
     access: BTreeMap<(bool, String), Vec<Value>>,
     bound: BTreeSet<String>,
+    /// By namespace: every node asks for those of its own.
+    policies: BTreeMap<&'a str, Vec<&'a AccessPolicy>>,
 }
 
 impl<'a> Builder<'a> {
     fn new(there: &'a There, only: Option<&'a str>) -> Self {
         let requests = there.requests.iter().map(|request| (key(request), request)).collect();
-        Builder { there, only, requests, access: BTreeMap::new(), bound: BTreeSet::new() }
+        let mut policies: BTreeMap<&str, Vec<&AccessPolicy>> = BTreeMap::new();
+        for policy in &there.policies {
+            policies.entry(policy.metadata.namespace.as_deref().unwrap_or_default()).or_default().push(policy);
+        }
+        Builder { there, only, requests, access: BTreeMap::new(), bound: BTreeSet::new(), policies }
     }
 
     fn is_within(&self, namespace: &str) -> bool {
@@ -193,8 +199,7 @@ impl<'a> Builder<'a> {
     fn policies(&self, name: &str) -> Vec<Value> {
         let (namespace, name) = name.split_once('/').unwrap_or_default();
         let opens = |policy: &&AccessPolicy| {
-            policy.metadata.namespace.as_deref() == Some(namespace)
-                && policy.spec.names.as_ref().is_none_or(|names| names.iter().any(|opened| opened == name))
+            policy.spec.names.as_ref().is_none_or(|names| names.iter().any(|opened| opened == name))
         };
         let node = |policy: &AccessPolicy| {
             let from = policy.spec.from.iter().map(|peer| match (&peer.namespace, &peer.namespace_selector) {
@@ -204,7 +209,7 @@ impl<'a> Builder<'a> {
             });
             json!({"kind": "AccessPolicy", "name": key(policy), "from": from.collect::<Vec<_>>()})
         };
-        self.there.policies.iter().filter(opens).map(node).collect()
+        self.policies.get(namespace).into_iter().flatten().copied().filter(opens).map(node).collect()
     }
 }
 

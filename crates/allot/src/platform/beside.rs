@@ -479,8 +479,9 @@ fn other_folder(folder: &Path, theirs: &str, own: Option<&str>) -> String {
 
 fn lacks(user: &str, lacking: &[String]) -> String {
     format!(
-        "{user} may not do on the API server what the platform has to: {}; `kubectl apply -f deploy/controllers/rbac.yaml` gives \
-         these rights to ServiceAccount {SYSTEM_NAMESPACE}/allot-controllers",
+        "{user} may not do on the API server, in all namespaces, what the platform has to: {}; `kubectl apply -f \
+         deploy/controllers/rbac.yaml` gives these rights to ServiceAccount {SYSTEM_NAMESPACE}/allot-controllers by a \
+         ClusterRoleBinding (a RoleBinding gives them in its namespace only)",
         lacking.join("; ")
     )
 }

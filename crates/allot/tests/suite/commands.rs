@@ -1,8 +1,9 @@
 //! The commands of those who look after a landscape, or ask before they ask: `explain request --dry-run`, `simulate`,
 //! `top`, `tree`; with all rights, with few, and with none.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Output, Stdio};
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Output, Stdio};
+use std::time::Duration;
 
 use allotment_api::reasons::Verdict;
 use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant};
@@ -13,9 +14,11 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::access::granted;
-use crate::harness::{Folder, Up, allot, client, create, make_namespace, run, until, until_gone};
+use crate::harness::{Folder, Up, allot, client, create, make_namespace, run, signal, until, until_gone};
 
 /// Standard output of a command that has to succeed, as JSON.
 #[track_caller]
@@ -357,6 +360,135 @@ async fn top_shows_what_waits_and_says_it_again_when_that_changes() {
     assert!(std::iter::from_fn(|| Some(next())).any(|told| told["requests"]["notGranted"] == 0));
     watching.kill().expect("it runs still");
     watching.wait().expect("it ends");
+}
+
+/// `allot top --watch`, and its lines.
+fn watching(folder: &Folder, stderr: &std::path::Path) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut watching = allot(folder)
+        .args(["top", "requests", "--watch=1s", "-o", "json"])
+        .env("KUBECONFIG", folder.kubeconfig())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(stderr).expect("a file"))
+        .spawn()
+        .expect("it runs");
+    let lines = BufReader::new(watching.stdout.take().expect("a pipe")).lines();
+    (watching, lines)
+}
+
+/// Waits until a child ends by itself.
+async fn ends(mut child: Child) -> Option<i32> {
+    let begin = tokio::time::Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child can be asked") {
+            return status.code();
+        }
+        if begin.elapsed() > Duration::from_secs(20) {
+            child.kill().expect("it runs still");
+            child.wait().expect("it ends");
+            panic!("it does not end");
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn watching_ends_with_its_reader_and_outlives_the_server() {
+    let folder = Folder::new();
+    let up = Up::start(&folder).await;
+    let errors = folder.0.join("errors");
+    // Nothing changes, so nothing is written to find out by.
+    let (child, mut lines) = watching(&folder, &errors);
+    lines.next().expect("it says something").expect("a line");
+    drop(lines);
+    assert_eq!(ends(child).await, Some(0));
+
+    let (mut child, mut lines) = watching(&folder, &errors);
+    let mut next = || serde_json::from_str::<Value>(&lines.next().expect("it goes on").expect("a line")).expect("JSON");
+    assert_eq!(next()["requests"]["notGranted"], 0);
+    up.interrupt().await;
+    let begin = tokio::time::Instant::now();
+    while !std::fs::read_to_string(&errors).expect("a file").contains("looking again") {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it says nothing of the server that is away");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "default");
+    create(&requests, manifest("odd", &json!({"purposes": ["nope"]}))).await;
+    assert!(std::iter::from_fn(|| Some(next())).any(|told| told["requests"]["notGranted"] == 1));
+    child.kill().expect("it runs still");
+    child.wait().expect("it ends");
+}
+
+/// A server that answers so many requests, with empty lists, and then none any more; gives its kubeconfig and what tells
+/// that somebody waits for it.
+async fn answering(folder: &Folder, most: usize) -> (String, tokio::task::JoinHandle<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    let hangs = tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.expect("somebody comes");
+        let mut asked = Vec::new();
+        for number in 0.. {
+            while !asked.ends_with(b"\r\n\r\n") {
+                let read = connection.read_buf(&mut asked).await.expect("a request");
+                assert!(read > 0, "the connection stays open");
+            }
+            if number == most {
+                break;
+            }
+            asked.clear();
+            let body = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [], "major": "1",
+                "minor": "36", "gitVersion": "", "gitCommit": "", "gitTreeState": "", "buildDate": "",
+                "goVersion": "", "compiler": "", "platform": ""})
+            .to_string();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
+            connection.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.expect("it is read");
+        }
+        connection
+    });
+    let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}], "users": [{"name": "c", "user": {}}]});
+    let path = folder.0.join("hangs.kubeconfig");
+    std::fs::write(&path, kubeconfig.to_string()).expect("a file");
+    (path.to_str().expect("text").to_owned(), hangs)
+}
+
+#[tokio::test]
+async fn watching_ends_by_a_signal_while_the_server_does_not_answer() {
+    let folder = Folder::new();
+    // The version and five lists; the second look begins, and waits.
+    let (kubeconfig, hangs) = answering(&folder, 6).await;
+    let mut command = allot(&folder);
+    command.args(["top", "--watch=1s", "--kubeconfig", &kubeconfig]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it runs");
+    let _kept = child.stdout.take();
+    let hanging = tokio::time::timeout(Duration::from_secs(20), hangs).await.expect("it looks again");
+    signal(child.id(), "INT");
+    assert_eq!(ends(child).await, Some(0));
+    drop(hanging);
+}
+
+#[tokio::test]
+async fn a_role_in_the_platforms_namespace_is_not_enough_to_act() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let documents = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/controllers/rbac.yaml"));
+    let documents = allotment_machinery::yaml::parse_stream(&documents.expect("the manifest is there")).expect("YAML");
+    let role = documents
+        .into_iter()
+        .map(|document| document.value)
+        .find(|value| value.get("kind").and_then(allotment_machinery::json::Value::as_str) == Some("ClusterRole"));
+    let role: Value = serde_json::from_str(&role.expect("a ClusterRole").to_string()).expect("JSON");
+    let few = few_rights(&folder, &admin, "allot-system", role["rules"].clone()).await;
+    let data = folder.0.join("other");
+    let arguments = ["controllers", "--listen", "127.0.0.1:0", "--kubeconfig", &few, "--data-dir"];
+    let output = run(&folder, &[&arguments[..], &[data.to_str().expect("a path")]].concat());
+    let everywhere = ["* *.cluster.openmcp.cloud", "get, list, watch, create namespaces", "by a ClusterRoleBinding"];
+    check(&output, 1, &everywhere);
+    let text = said(&output);
+    assert!(!text.contains("leases") && !text.contains("configmaps"), "what it has where it needs it: {text}");
 }
 
 #[tokio::test]

@@ -93,10 +93,10 @@ pub enum Unending {
     #[error("a decision could not be carried out")]
     Write(#[from] NotCarriedOut),
     /// One object was decided over and over.
-    #[error("{what} {key} was decided {times} times and is not done")]
+    #[error("{kind} {key} was decided {times} times and is not done")]
     Steps {
         /// Its kind.
-        what: &'static str,
+        kind: &'static str,
         /// Which.
         key: ObjectKey,
         /// How often.
@@ -108,6 +108,30 @@ pub enum Unending {
         /// How many.
         left: usize,
     },
+}
+
+/// What is decided.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Request,
+    Purpose,
+}
+
+impl Subject {
+    fn kind(self) -> &'static str {
+        match self {
+            Subject::Request => "ClusterRequest",
+            Subject::Purpose => "Purpose",
+        }
+    }
+
+    /// How many writes may come of it before something is wrong.
+    fn most_steps(self) -> usize {
+        match self {
+            Subject::Request => MOST_STEPS,
+            Subject::Purpose => MOST_SPARE_STEPS,
+        }
+    }
 }
 
 impl Trial {
@@ -185,27 +209,30 @@ impl Trial {
             }
             // Requests first: nobody waits for a spare.
             for key in &due.requests {
-                writes += self.decide("ClusterRequest", key, MOST_STEPS)?;
+                writes += self.decide(Subject::Request, key)?;
             }
             for key in &due.purposes {
-                writes += self.decide("Purpose", key, MOST_SPARE_STEPS)?;
+                writes += self.decide(Subject::Purpose, key)?;
             }
         }
         Err(Unending::Rounds { left: self.snapshot.take_due().requests.len() })
     }
 
-    fn decide(&mut self, what: &'static str, key: &ObjectKey, most: usize) -> Result<usize, Unending> {
+    fn decide(&mut self, subject: Subject, key: &ObjectKey) -> Result<usize, Unending> {
+        let most = subject.most_steps();
         for step in 0..most {
-            let write = match what {
-                "Purpose" => decide_purpose(&self.snapshot, &key.name, self.now, &mut self.names).write().cloned(),
-                _ => decide_request(&self.snapshot, key, self.now, &mut self.names).write().cloned(),
+            let write = match subject {
+                Subject::Request => decide_request(&self.snapshot, key, self.now, &mut self.names).write().cloned(),
+                Subject::Purpose => {
+                    decide_purpose(&self.snapshot, &key.name, self.now, &mut self.names).write().cloned()
+                }
             };
             match write {
                 Some(write) => self.carry_out(&write)?,
                 None => return Ok(step),
             }
         }
-        Err(Unending::Steps { what, key: key.clone(), times: most })
+        Err(Unending::Steps { kind: subject.kind(), key: key.clone(), times: most })
     }
 
     /// What became of a request.

@@ -269,7 +269,6 @@ fn requests(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
         value: json!({
             "request": request.name, "status": request.status, "reason": request.reason, "message": request.message,
             "purposes": request.purposes, "created": request.created,
-            "waitingSeconds": request.created.map(|since| now.as_second().saturating_sub(since.as_second()).max(0)),
         }),
     });
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -457,6 +456,12 @@ t/r       Pending   MaxClustersReached   60s     w
 PROVIDER   HEALTH   REASON    CLUSTERS   PROFILES   AGE
 p          Ready    AllGood   3          q          -";
         assert_eq!(text, expect);
+    }
+
+    #[test]
+    fn programs_are_told_times_and_no_ages() {
+        let at = |seconds| as_value(&sections(&seen(), &arguments(&[]), at(seconds)), &[]);
+        assert_eq!(at(0), at(4711));
     }
 
     #[test]
