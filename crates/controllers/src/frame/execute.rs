@@ -1,6 +1,7 @@
 //! Carries out the writes that decisions consist of.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose};
 use allotment_core::write::{Kind, ObjectKey, Write};
@@ -8,6 +9,16 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+/// How long a write may take. A server that froze would hold its controller up until the connection is given up, for
+/// which nobody sets a time; all writes say which state they were decided on, so that one more try does no harm.
+const WRITE_LIMIT: Duration = Duration::from_secs(30);
+
+/// A write whose reply did not come in time; whether it was carried out is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", WRITE_LIMIT.as_secs())]
+struct NoAnswer;
 
 /// The object that a write left behind.
 #[derive(Clone, Debug)]
@@ -28,7 +39,17 @@ pub enum Written {
 
 /// Carries out one write under the name of a field manager. Absent: the reply says nothing of the object,
 /// as those to deletions do; the watch will.
+///
+/// # Errors
+/// The server refuses it, or does not answer in time.
 pub async fn execute(client: &Client, manager: &str, write: &Write) -> Result<Option<Written>, kube::Error> {
+    match timeout(WRITE_LIMIT, carry_out(client, manager, write)).await {
+        Ok(written) => written,
+        Err(_) => Err(kube::Error::Service(Box::new(NoAnswer))),
+    }
+}
+
+async fn carry_out(client: &Client, manager: &str, write: &Write) -> Result<Option<Written>, kube::Error> {
     let (kind, key) = match write {
         Write::Create { kind, key, .. }
         | Write::Apply { kind, key, .. }
@@ -87,5 +108,29 @@ where
             let params = DeleteParams::default().preconditions(this_one);
             Ok(api.delete(&key.name, &params).await?.left())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_nobody_answers_ends_in_time() {
+        let mute = tower::service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, kube::Error>>()
+        });
+        let client = Client::new(mute, "default");
+        let key = ObjectKey::new("team", "c");
+        let write = Write::Patch { kind: Kind::Cluster, key, patch: json!({ "spec": { "tenants": [] } }) };
+        let begin = Instant::now();
+        let written = timeout(WRITE_LIMIT * 2, execute(&client, "test", &write)).await.expect("it ends");
+        let error = crate::frame::chain(&written.expect_err("nobody answers"));
+        assert!(error.contains("no answer within 30 s"), "{error}");
+        assert_eq!(begin.elapsed(), WRITE_LIMIT);
     }
 }

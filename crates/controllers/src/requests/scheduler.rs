@@ -3,10 +3,11 @@
 //! # Guarantees
 //! The writes that choose or make a Cluster are decided one request after another, each on what the one before left
 //! behind, and those that only join others are carried out together; all other writes run side by side. Another instance
-//! at the same time is met by compare-and-swap.
+//! at the same time is met by compare-and-swap. Whose write is refused holds nobody else up.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+mod line;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use allotment_core::requests::{Plan, decide_request, proposals};
@@ -17,6 +18,7 @@ use kube::Client;
 
 use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
 use crate::world::World;
+use line::Line;
 
 const MANAGER: &str = "allot-scheduler";
 /// Writes of one pass. A request that makes its own Cluster takes seven; more means that something
@@ -32,14 +34,13 @@ pub(crate) struct Scheduler {
     world: Arc<World>,
     seams: Seams,
     choosing: Choosing,
-    /// Who waits to be chosen for.
-    waiting: Mutex<BTreeSet<ObjectKey>>,
+    line: Line,
 }
 
 impl Scheduler {
     /// A scheduler over that API.
     pub(crate) fn new(client: Client, world: Arc<World>, seams: Seams, choosing: Choosing) -> Self {
-        Scheduler { client, world, seams, choosing, waiting: Mutex::default() }
+        Scheduler { client, world, seams, choosing, line: Line::default() }
     }
 
     fn decide(&self, key: &ObjectKey) -> Plan {
@@ -60,48 +61,34 @@ impl Scheduler {
     /// Does all writes that choose or make a Cluster for a request, with nobody else choosing meanwhile; and on the way
     /// the same for all that wait for their turn.
     async fn choose(&self, key: &ObjectKey) -> Result<(), ReconcileError> {
-        let _waiting = Waiting::enter(&self.waiting, key);
+        let _place = self.line.enter(key);
         let _choosing = self.choosing.lock().await;
         for _ in 0..MOST_STEPS {
             // Decided anew each time: those before may have changed the answer, or done this one's writes.
             if !self.decide(key).chooses() {
                 return Ok(());
             }
-            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let mut texts = proposals(self.seams.entropy.as_ref());
-            let steps = self.world.choose(waiting, self.seams.now(), &mut texts);
+            let steps = self.world.choose(self.line.served_with(key), self.seams.now(), &mut texts);
+            if steps.is_empty() {
+                return Ok(());
+            }
             let written = join_all(steps.iter().map(|step| self.write(step.write()))).await;
-            let mut seen = true;
+            let mut own = Ok(true);
             for (step, written) in steps.iter().zip(written) {
-                // Whose write failed finds out in its own turn.
-                if step.requests().contains(key) {
-                    seen &= written?;
+                match written {
+                    Ok(true) => {}
+                    written if step.requests().contains(key) => own = written,
+                    // It finds out in its own turn. Until then the others go on without it, since the same write again
+                    // would most likely have the same end.
+                    Ok(false) | Err(_) => step.requests().iter().for_each(|request| self.line.leave_out(request)),
                 }
             }
-            if steps.is_empty() || !seen {
+            if !own? {
                 return Ok(());
             }
         }
         Ok(())
-    }
-}
-
-/// A request in the set of those that wait to be chosen for; out of it when dropped.
-struct Waiting<'a> {
-    set: &'a Mutex<BTreeSet<ObjectKey>>,
-    key: &'a ObjectKey,
-}
-
-impl<'a> Waiting<'a> {
-    fn enter(set: &'a Mutex<BTreeSet<ObjectKey>>, key: &'a ObjectKey) -> Self {
-        set.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
-        Waiting { set, key }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner).remove(self.key);
     }
 }
 
@@ -128,3 +115,6 @@ impl Reconcile for Scheduler {
         Ok(Next::After(Duration::from_millis(1)))
     }
 }
+
+#[cfg(test)]
+mod tests;

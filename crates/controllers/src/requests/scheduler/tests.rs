@@ -1,0 +1,149 @@
+//! Whoever waits in the line beside requests whose writes fail. What is decided is tested in `core`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use allotment_api::requests::{Cluster, ClusterProvider, ClusterRequest, Purpose};
+use allotment_core::write::merge_apply;
+use allotment_machinery::seams::{Clock, Entropy};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use kube::client::Body;
+use kube::runtime::watcher::Event;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::world::Mirrored;
+
+#[derive(Debug, Default)]
+struct Still(Mutex<u8>);
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_800_000_000).expect("a time")
+    }
+}
+
+impl Entropy for Still {
+    fn fill(&self, out: &mut [u8]) {
+        for byte in out {
+            let mut state = self.0.lock().expect("no test panicked");
+            *state = state.wrapping_add(37);
+            *byte = *state;
+        }
+    }
+}
+
+/// Keeps what is written; nothing new is made in namespace `going`.
+#[derive(Debug, Default)]
+struct Server {
+    objects: Mutex<BTreeMap<String, Value>>,
+    refused: Mutex<usize>,
+}
+
+impl Server {
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let body: Value = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+        let mut path = parts.uri.path().trim_end_matches("/status").to_owned();
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut object = json!({"metadata": {"uid": format!("uid-{path}")}});
+        if parts.method == Method::POST {
+            if path.contains("/namespaces/going/") {
+                *self.refused.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+                let cause = json!({"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": ""});
+                let status = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+                    "message": "it is being terminated", "details": {"causes": [cause]}});
+                return Ok(response(403, &status));
+            }
+            path = format!("{path}/{}", body["metadata"]["name"].as_str().expect("a name"));
+        } else {
+            object = objects.get(&path).cloned().expect("it is there");
+        }
+        merge_apply(&mut object, &body);
+        object["metadata"]["resourceVersion"] = json!((objects.len() + 1000 + version(&object)).to_string());
+        objects.insert(path, object.clone());
+        Ok(response(200, &object))
+    }
+}
+
+fn version(object: &Value) -> usize {
+    object["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+fn response(code: u16, body: &Value) -> Response<Body> {
+    let body = serde_json::to_vec(body).expect("JSON");
+    Response::builder().status(code).body(Body::from(body)).expect("a response")
+}
+
+fn put<K: Mirrored + kube::Resource<DynamicType = ()> + DeserializeOwned>(
+    world: &World,
+    server: &Server,
+    mut object: Value,
+) {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let namespace = text("namespace");
+    let path = format!("{}/{}", K::url_path(&(), (!namespace.is_empty()).then_some(&*namespace)), text("name"));
+    object["metadata"]["uid"] = json!(format!("uid-{path}"));
+    object["metadata"]["resourceVersion"] = json!("1");
+    object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.watched(Event::Apply(serde_json::from_value::<K>(object.clone()).expect("an object")));
+    server.objects.lock().expect("no test panicked").insert(path, object);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_only_joins_others_does_not_wait_for_those_whose_cluster_nobody_makes() {
+    let (world, server) = (Arc::new(World::new(Duration::from_secs(1800))), Arc::new(Server::default()));
+    let profile = json!({"name": "a", "supportedVersions": [{"version": "1.30.1"}]});
+    let provider = json!({"metadata": {"name": "p"}, "spec": {"package": "builtin:p"}, "status": {"ready": true, "reason": "AllGood", "message": "", "profiles": [profile]}});
+    put::<ClusterProvider>(&world, &server, provider);
+    put::<Purpose>(&world, &server, json!({"metadata": {"name": "own"}, "spec": {"dedicated": true}}));
+    put::<Purpose>(&world, &server, json!({"metadata": {"name": "all"}, "spec": {}}));
+    let ask = |namespace: &str, name: &str, spec: Value| {
+        let request = json!({"metadata": {"namespace": namespace, "name": name}, "spec": spec});
+        put::<ClusterRequest>(&world, &server, request);
+        ObjectKey::new(namespace, name)
+    };
+    let last = ask("team", "last", json!({"purposes": ["all"]}));
+    let stuck: Vec<ObjectKey> =
+        (0..3).map(|index| ask("going", &format!("r{index}"), json!({"purposes": ["own"], "priority": 10}))).collect();
+
+    let choosing = Choosing::default();
+    let seams = Seams { clock: Arc::new(Still::default()), entropy: Arc::new(Still::default()) };
+    let told = server.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let server = told.clone();
+        async move { server.answer(request).await }
+    });
+    let client = Client::new(service, "default");
+    let scheduler = Arc::new(Scheduler::new(client, world.clone(), seams, choosing.clone()));
+    // All wait before the first has its turn, which is not the first that is chosen for.
+    let held = choosing.lock_owned().await;
+    let mut turns = JoinSet::new();
+    for key in [&last].into_iter().chain(&stuck).cloned() {
+        let scheduler = scheduler.clone();
+        turns.spawn(async move { (scheduler.reconcile(&key).await, key) });
+        tokio::task::yield_now().await;
+    }
+    drop(held);
+    let mut failed = Vec::new();
+    while let Some(turn) = turns.join_next().await {
+        let (result, key) = turn.expect("it ends");
+        match key == last {
+            true => _ = result.expect("nothing is in its way"),
+            false => failed.extend(result.err().map(|_| key)),
+        }
+    }
+    assert!(world.read().grants.get(&last).is_some(), "it has a Grant");
+    assert_eq!(world.read().clusters.iter().count(), 1, "of the one Cluster that could be made");
+    failed.sort();
+    assert_eq!(failed, stuck, "each found out in its own turn");
+    // Once on the way of the first, and once in its own turn.
+    assert_eq!(*server.refused.lock().expect("no test panicked"), 2 * stuck.len());
+    let clusters: Vec<Arc<Cluster>> = world.read().clusters.iter().map(|(_, cluster)| cluster.clone()).collect();
+    assert_eq!(clusters[0].spec.tenants[0].name, "last");
+}
