@@ -313,6 +313,8 @@ spelled! {
         NoProfileFits,
         /// As many Clusters list the Purpose as its `maxClusters` allows.
         MaxClustersReached,
+        /// Those that are there take nothing, and are too many for others to be made beside them.
+        Unhealthy,
         /// The namespace that the Purpose names does not exist.
         NamespaceNotFound,
         /// The Purpose contradicts itself, so that nothing can be made for it alone.

@@ -41,6 +41,7 @@ pub use forecast::{Forecast, forecast};
 pub use namespaces::selects;
 pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
 pub use prefixes::{is_canonical, is_well_formed, owns};
+pub use queue::QueueOrder;
 pub use request::{decide_request, is_forced, tenant_of};
 pub use select::{Placement, Refusal};
 pub use several::{Step, choose_together};

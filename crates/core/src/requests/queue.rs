@@ -12,7 +12,7 @@ const SECONDS_PER_STEP: i64 = 60;
 ///
 /// Since all gain alike, the order of two requests never changes: it is fixed by priority and age.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct QueueOrder {
+pub struct QueueOrder {
     /// Creation, moved back by a minute per step of priority.
     turn: i64,
     created: i64,
@@ -20,7 +20,8 @@ pub(crate) struct QueueOrder {
 }
 
 impl QueueOrder {
-    pub(crate) fn of(request: &ClusterRequest) -> Self {
+    /// Where that request stands.
+    pub fn of(request: &ClusterRequest) -> Self {
         let created = request.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
         let priority = i64::from(request.spec.priority.unwrap_or(0));
         QueueOrder { turn: created - priority * SECONDS_PER_STEP, created, key: ObjectKey::of(&request.metadata) }

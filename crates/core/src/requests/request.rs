@@ -39,7 +39,7 @@ pub fn decide_request(
         return decide_deletion(snapshot, key, request, uid);
     }
     match Binding::of(snapshot, request, now) {
-        Binding::None => decide_placement(snapshot, key, request, uid, now, proposals),
+        Binding::None => decide_placed(snapshot, key, destination(snapshot, request, now), now, proposals),
         Binding::Room { cluster } => decide_grant(snapshot, request, uid, cluster),
         Binding::Granted { grant, bound, cluster } => {
             decide_granted(snapshot, request, uid, Granted { grant, bound, cluster }, now)
@@ -128,16 +128,17 @@ fn decide_granted(
     grant_status(request, grant, GrantPhase::Bound).unwrap_or_else(|| status_plan(request, &outcome, now))
 }
 
-/// The request is bound to nothing.
-fn decide_placement(
+/// The next write for a request that is there and bound to nothing, and goes there.
+pub(super) fn decide_placed(
     snapshot: &Snapshot,
     key: &ObjectKey,
-    request: &ClusterRequest,
-    uid: &str,
+    destination: Destination,
     now: Timestamp,
     proposals: &mut dyn Iterator<Item = String>,
 ) -> Plan {
-    match destination(snapshot, request, now) {
+    let Some(request) = snapshot.requests.get(key) else { return Plan::Done { again: None } };
+    let Some(uid) = request.metadata.uid.as_deref() else { return Plan::Done { again: None } };
+    match destination {
         Destination::Refused(refusal) => status_plan(request, &Outcome::Refused { refusal }, now),
         Destination::NoNamespace { message } => status_plan(request, &Outcome::Waiting { message }, now),
         Destination::Existing { cluster, asked } => {

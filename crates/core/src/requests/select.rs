@@ -291,11 +291,9 @@ impl Snapshot {
             return all;
         };
         let operators = purpose.namespace.as_deref().unwrap_or(names::CLUSTERS_NAMESPACE);
-        let uncounted = self.by_hand.iter().filter(|key| {
-            let lists =
-                self.clusters.get(key).is_some_and(|cluster| cluster.spec.purposes.iter().any(|has| has == name));
-            lists && key.namespace != operators && !self.namespace_allowed(&key.namespace, purpose)
-        });
+        let by_hand = self.by_hand.get(name).into_iter().flatten();
+        let uncounted =
+            by_hand.filter(|key| key.namespace != operators && !self.namespace_allowed(&key.namespace, purpose));
         all - uncounted.count().min(all)
     }
 
@@ -305,8 +303,7 @@ impl Snapshot {
         let Some(most) = profile.profile.max_clusters.map(|most| usize::try_from(most).unwrap_or(0)) else {
             return false;
         };
-        let clusters = self.clusters_of_provider(provider).filter_map(|key| self.clusters.get(key));
-        clusters.filter(|cluster| cluster.spec.cluster_provider_ref.profile == name).take(most).count() >= most
+        self.clusters_of_profile(provider, name) >= most
     }
 
     /// Whether a profile lacks nothing but room for another Cluster.

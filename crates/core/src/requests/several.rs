@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::binding::Binding;
 use super::forecast::{Destination, destination};
 use super::queue::QueueOrder;
-use super::request::{decide_request, has_finalizer, prefix_for, room, take_over, tenant};
+use super::request::{decide_placed, decide_request, has_finalizer, prefix_for, room, take_over, tenant};
 use super::snapshot::{Snapshot, annotation};
 use crate::write::{ObjectKey, Write};
 use allotment_api::names;
@@ -85,7 +85,8 @@ pub fn choose_together(
     // By Cluster: how many tenants it has, and who joins in this round, those that are not taken over yet as well.
     let mut joined: BTreeMap<ObjectKey, (usize, Vec<Option<ObjectKey>>)> = BTreeMap::new();
     for request in queue {
-        if let Some(joining) = join(snapshot, &request, now, proposals) {
+        let found = join(snapshot, &request, now, proposals);
+        if let Found::Joins(joining) = found {
             let taken_over = joining.first.is_none();
             steps.extend(joining.first.map(|write| Step::TakeOver { request: request.clone(), write }));
             let before = snapshot.assume(&joining.cluster, joining.tenant);
@@ -93,7 +94,10 @@ pub fn choose_together(
             joins.push(taken_over.then_some(request));
             continue;
         }
-        let plan = decide_request(snapshot, &request, now, proposals);
+        let plan = match found {
+            Found::Goes(destination) => decide_placed(snapshot, &request, *destination, now, proposals),
+            Found::Joins(_) | Found::Bound => decide_request(snapshot, &request, now, proposals),
+        };
         if !plan.chooses() {
             continue;
         }
@@ -116,29 +120,39 @@ pub fn choose_together(
     steps
 }
 
-/// Where a request goes, if it only joins others there.
-fn join(
-    snapshot: &Snapshot,
-    key: &ObjectKey,
-    now: Timestamp,
-    proposals: &mut dyn Iterator<Item = String>,
-) -> Option<Joining> {
-    let request = snapshot.requests.get(key)?;
-    let uid = request.metadata.uid.as_deref()?;
+/// What was found out about a request on the way.
+enum Found {
+    /// It only joins others.
+    Joins(Joining),
+    /// Where it goes that does not only join others; finding it out again would cost as much as it did.
+    Goes(Box<Destination>),
+    /// That is not to be asked: it is bound, or is not to be bound.
+    Bound,
+}
+
+/// Where a request goes, and how if it only joins others there.
+fn join(snapshot: &Snapshot, key: &ObjectKey, now: Timestamp, proposals: &mut dyn Iterator<Item = String>) -> Found {
+    let Some(request) = snapshot.requests.get(key) else { return Found::Bound };
+    let Some(uid) = request.metadata.uid.as_deref() else { return Found::Bound };
     let is_free =
         request.metadata.deletion_timestamp.is_none() && matches!(Binding::of(snapshot, request, now), Binding::None);
     if !is_free {
-        return None;
+        return Found::Bound;
     }
-    let Destination::Existing { cluster, asked } = destination(snapshot, request, now) else { return None };
-    let chosen = snapshot.clusters.get(&cluster)?;
-    if asked.dedicated || !is_shared_already(chosen) {
-        return None;
-    }
-    let prefix = prefix_for(&asked, request, &chosen.spec.tenants, proposals)?;
+    let destination = destination(snapshot, request, now);
+    let joins = match &destination {
+        Destination::Existing { cluster, asked } => snapshot
+            .clusters
+            .get(cluster)
+            .filter(|chosen| !asked.dedicated && is_shared_already(chosen))
+            .and_then(|chosen| prefix_for(asked, request, &chosen.spec.tenants, proposals))
+            .map(|prefix| (cluster.clone(), prefix)),
+        Destination::New { .. } | Destination::Refused(_) | Destination::NoNamespace { .. } => None,
+    };
+    let Some((cluster, prefix)) = joins else { return Found::Goes(Box::new(destination)) };
     let held = has_finalizer(&request.metadata, names::REQUEST_FINALIZER);
     let first = (!held).then(|| take_over(request, &cluster));
-    Some(Joining { cluster, tenant: tenant(key, uid, prefix), first })
+    Found::Joins(Joining { cluster, tenant: tenant(key, uid, prefix), first })
 }
 
 /// Whether one tenant more changes nothing of a Cluster but its tenants.

@@ -55,7 +55,7 @@ pub struct Due {
 }
 
 /// A profile, ready to be asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProfileEntry {
     pub(crate) ready: bool,
     pub(crate) traits: BTreeSet<String>,
@@ -90,8 +90,10 @@ pub struct Snapshot {
     pub(crate) unused_spares: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_purpose: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_provider: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Clusters that were written by hand.
-    pub(crate) by_hand: BTreeSet<ObjectKey>,
+    /// By provider, then profile, those that are being deleted included.
+    by_profile: BTreeMap<(String, String), BTreeSet<ObjectKey>>,
+    /// By Purpose: Clusters that were written by hand.
+    pub(crate) by_hand: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// By provider, then profile: how many tenants have room on its Clusters.
     pub(crate) tenants_of_profile: BTreeMap<(String, String), usize>,
     /// By UID of the request: the Clusters that have it as a tenant.
@@ -104,9 +106,15 @@ pub struct Snapshot {
     pub(crate) access_to_request: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// By Cluster: the AccessRequests that refer to it.
     access_to_cluster: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Requests that are no tenant of any Cluster.
-    waiting: BTreeSet<ObjectKey>,
+    /// Requests that are no tenant of any Cluster, with their purposes.
+    waiting: BTreeMap<ObjectKey, Vec<String>>,
+    /// The same by purpose.
+    waiting_for: BTreeMap<String, BTreeSet<ObjectKey>>,
     due_requests: BTreeSet<ObjectKey>,
+    /// Whether all that wait are due; they are told apart when somebody asks, however often that was noted.
+    all_waiting_are_due: bool,
+    /// Purposes of which all that wait are due.
+    due_waiting_for: BTreeSet<String>,
     due_clusters: BTreeSet<ObjectKey>,
     due_access: BTreeSet<ObjectKey>,
     due_purposes: BTreeSet<String>,
@@ -151,15 +159,19 @@ impl Snapshot {
             unused_spares: BTreeMap::new(),
             by_purpose: BTreeMap::new(),
             by_provider: BTreeMap::new(),
-            by_hand: BTreeSet::new(),
+            by_profile: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
             tenants_of_profile: BTreeMap::new(),
             tenancies: BTreeMap::new(),
             orphans: BTreeMap::new(),
             live_access: BTreeMap::new(),
             access_to_request: BTreeMap::new(),
             access_to_cluster: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            waiting_for: BTreeMap::new(),
             due_requests: BTreeSet::new(),
+            all_waiting_are_due: false,
+            due_waiting_for: BTreeSet::new(),
             due_clusters: BTreeSet::new(),
             due_access: BTreeSet::new(),
             due_purposes: BTreeSet::new(),
@@ -216,6 +228,13 @@ impl Snapshot {
 
     /// What became due since the last call.
     pub fn take_due(&mut self) -> Due {
+        let purposes = std::mem::take(&mut self.due_waiting_for);
+        if std::mem::take(&mut self.all_waiting_are_due) {
+            self.due_requests.extend(self.waiting.keys().cloned());
+        } else {
+            let concerned = purposes.iter().filter_map(|purpose| self.waiting_for.get(purpose)).flatten();
+            self.due_requests.extend(concerned.cloned());
+        }
         let mut requests: Vec<ObjectKey> = std::mem::take(&mut self.due_requests).into_iter().collect();
         requests.sort_by_cached_key(|key| self.requests.get(key).map(QueueOrder::of));
         Due {
@@ -235,7 +254,12 @@ impl Snapshot {
 
     /// The ClusterRequests that are no tenant of any Cluster.
     pub fn waiting(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.waiting.iter()
+        self.waiting.keys()
+    }
+
+    /// Where a ClusterRequest stands among those that are to be decided, if it is there.
+    pub fn turn(&self, key: &ObjectKey) -> Option<QueueOrder> {
+        self.requests.get(key).map(QueueOrder::of)
     }
 
     /// The Cluster, if it is there.
@@ -256,6 +280,11 @@ impl Snapshot {
     /// The Grant, if it is there.
     pub fn grant(&self, key: &ObjectKey) -> Option<&ClusterRequestGrant> {
         self.grants.get(key)
+    }
+
+    /// Whether a namespace of the platform is there.
+    pub fn has_namespace(&self, name: &str) -> bool {
+        self.namespaces.contains_key(name)
     }
 
     /// The Purpose's spec, if it is there.
@@ -282,6 +311,11 @@ impl Snapshot {
     /// The Clusters of a provider.
     pub fn clusters_of_provider(&self, provider: &str) -> impl Iterator<Item = &ObjectKey> {
         self.by_provider.get(provider).into_iter().flatten()
+    }
+
+    /// How many Clusters come from a profile, those that are being deleted included.
+    pub(crate) fn clusters_of_profile(&self, provider: &str, profile: &str) -> usize {
+        self.by_profile.get(&(provider.to_owned(), profile.to_owned())).map_or(0, BTreeSet::len)
     }
 
     fn keys(&self, kind: ObjectKind) -> Vec<ObjectKey> {
@@ -350,6 +384,11 @@ pub fn is_provisioned(cluster: &Cluster) -> bool {
 /// The text of an annotation.
 pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// Those of a set that are in a namespace.
+fn in_namespace<'a>(keys: &'a BTreeSet<ObjectKey>, namespace: &'a str) -> impl Iterator<Item = &'a ObjectKey> {
+    keys.range(ObjectKey::new(namespace, "")..).take_while(move |key| key.namespace == namespace)
 }
 
 /// Puts a member into, or takes it out of, the set under a key; empty sets go.

@@ -6,6 +6,7 @@
 //! # Guarantees
 //! The name of a spare is noted in the Purpose before the spare is made, so that lost replies, crashes and
 //! other schedulers make the same one again. Spares beyond `warm` go after their grace, the least useful first.
+//! However many of them fail once they are up, no more than twice `warm` are there.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,9 @@ use crate::write::{Kind, ObjectKey, write_status};
 
 /// How often counts are written that alone have changed, in seconds: they change with each Cluster.
 const COUNTS_AGAIN_SECS: i64 = 10;
+
+/// How many spares there may be for each that `warm` asks for, those included that take nothing as they are.
+const MOST_USEFUL: usize = 2;
 
 /// What a spare is worth; the least is the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,10 +54,14 @@ impl<'a> Ranked<'a> {
         self.spares.iter().filter(|(worth, ..)| *worth == Worth::Open).map(|(_, _, key)| *key)
     }
 
+    /// Those that the next requests get, or would get if nothing were wrong with them.
+    fn useful(&self) -> impl Iterator<Item = &'a ObjectKey> {
+        self.spares.iter().filter(|(worth, ..)| *worth != Worth::Useless).map(|(_, _, key)| *key)
+    }
+
     /// Whether a spare is one of those that `warm` keeps.
     fn keeps(&self, key: &ObjectKey) -> bool {
-        let useful = |(worth, ..): &&(Worth, bool, &ObjectKey)| *worth != Worth::Useless;
-        self.spares.iter().filter(useful).take(self.warm).any(|(_, _, kept)| *kept == key)
+        self.useful().take(self.warm).any(|kept| kept == key)
     }
 }
 
@@ -87,7 +95,11 @@ pub fn decide_purpose(
             let message = format!("{} of the {} Clusters kept ready are there", ranked.open().count(), ranked.warm);
             ((SparesReason::AllGood, message), again)
         }
-        Standing::Missing(reason, message) => ((reason, message), None),
+        Standing::Missing(reason, message) => {
+            // One that is there may come to be of no use.
+            let overdue = ranked.useful().filter_map(|key| snapshot.becomes_overdue(snapshot.clusters.get(key)?));
+            ((reason, message), overdue.min())
+        }
     };
     tell(snapshot, name, purpose, &ranked, said, now, again)
 }
@@ -108,6 +120,16 @@ fn standing(
         let message = "what the Purpose asks for contradicts itself: no Cluster could ever have it".to_owned();
         return Standing::Missing(SparesReason::Contradiction, message);
     };
+    // Those that are open are fewer than `warm`: the others fail as fast as they are made.
+    let useful = ranked.useful().count();
+    if useful >= ranked.warm.saturating_mul(MOST_USEFUL) {
+        let message = format!(
+            "{} of the {useful} Clusters kept ready take nothing, since they are unhealthy or their provider is not \
+             ready; no more are made beside them: see what their conditions say, and mend or delete them",
+            useful - ranked.open().count()
+        );
+        return Standing::Missing(SparesReason::Unhealthy, message);
+    }
     // A spare has no requester in whose namespace it could live, dedicated or not.
     let namespace = asked.namespace.as_deref().unwrap_or(names::CLUSTERS_NAMESPACE);
     if asked.namespace.is_some() && !snapshot.namespaces.contains_key(namespace) {

@@ -3,6 +3,7 @@
 
 mod access;
 mod clusters;
+mod due;
 mod properties;
 mod scheduling;
 mod spares;

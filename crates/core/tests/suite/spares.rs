@@ -209,6 +209,27 @@ fn spares_of_a_provider_that_is_away_are_kept() {
 }
 
 #[test]
+fn spares_that_fail_once_they_are_up_are_replaced_only_so_often() {
+    let mut world = world(json!({"dedicated": true, "warm": 2}));
+    for _ in 0..8 {
+        let time = world.store.time().to_string();
+        let said = |kind: &str, status: &str| json!({"type": kind, "status": status, "reason": "Said", "message": "", "lastTransitionTime": time});
+        let conditions = json!([said("Provisioned", "True"), said("ClusterHealthy", "False")]);
+        let clusters: Vec<ObjectKey> = world.store.all("Cluster").map(|(key, _)| key.clone()).collect();
+        for key in clusters {
+            let status = json!({"status": {"conditions": conditions}});
+            world.store.edit("Cluster", &key.namespace, &key.name, &status);
+        }
+        world.settle();
+    }
+    assert_eq!(world.clusters().1.len(), 4, "twice as many as it asks for");
+    let status = world.store.get("Purpose", "", "mcp").expect("there")["status"].clone();
+    assert_eq!(status["conditions"][0]["reason"], "Unhealthy", "{status}");
+    let message = status["conditions"][0]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("4 of the 4 Clusters kept ready take nothing"), "{message}");
+}
+
+#[test]
 fn two_schedulers_that_saw_the_same_make_one_spare() {
     let mut store = landscape();
     store.put(purpose("mcp", json!({"dedicated": true, "warm": 1})));

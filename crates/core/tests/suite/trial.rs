@@ -181,6 +181,8 @@ fn play(scene: &Scene) -> (Store, Scheduler, Names) {
     }
     // Long enough that what never came up is late; idle ones go meanwhile.
     store.now += scene.waited;
+    // Timers wake who waits for a time; whoever starts asks everybody.
+    scheduler = Scheduler::default();
     settle(&mut store, &mut scheduler, &mut names);
     (store, scheduler, names)
 }

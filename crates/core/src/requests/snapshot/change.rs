@@ -8,7 +8,7 @@ use allotment_api::requests::{
     Purpose,
 };
 
-use super::{ProfileEntry, Snapshot, annotation, set_member, tenant_key};
+use super::{ProfileEntry, Snapshot, annotation, in_namespace, set_member, tenant_key};
 use crate::requests::expressions::Equivalences;
 use crate::requests::versions::Offer;
 use crate::write::ObjectKey;
@@ -18,17 +18,31 @@ impl Snapshot {
         if self.providers.get(&name).map(told_to_access) != provider.as_ref().map(told_to_access) {
             self.access_on_clusters_of_is_due(&name);
         }
-        match provider {
-            Some(provider) => {
-                self.profiles.insert(name.clone(), profiles_of(&provider, &self.equivalences));
-                self.providers.insert(name.clone(), provider);
-            }
-            None => {
-                self.profiles.remove(&name);
-                self.providers.remove(&name);
-            }
+        let there = self.providers.contains_key(&name);
+        let profiles = provider.as_ref().map(|provider| profiles_of(provider, &self.equivalences));
+        let comes_or_goes = there != provider.is_some();
+        put(&mut self.providers, name.clone(), provider);
+        let mut changed = BTreeSet::new();
+        {
+            let (none, old) = (BTreeMap::new(), self.profiles.get(&name));
+            let (old, new) = (old.unwrap_or(&none), profiles.as_ref().unwrap_or(&none));
+            changed
+                .extend(old.keys().chain(new.keys()).filter(|profile| old.get(*profile) != new.get(*profile)).cloned());
         }
-        let affected = self.by_provider.get(&name).cloned().unwrap_or_default();
+        put(&mut self.profiles, name.clone(), profiles);
+        if changed.is_empty() && !comes_or_goes {
+            return;
+        }
+        let affected = match comes_or_goes {
+            // Clusters tell a profile that is not published from a provider that is not there.
+            true => self.by_provider.get(&name).cloned().unwrap_or_default(),
+            false => changed
+                .into_iter()
+                .filter_map(|profile| self.by_profile.get(&(name.clone(), profile)))
+                .flatten()
+                .cloned()
+                .collect(),
+        };
         self.reindex(affected);
         self.waiting_are_due();
     }
@@ -46,13 +60,18 @@ impl Snapshot {
     }
 
     pub(super) fn set_purpose(&mut self, name: String, purpose: Option<Purpose>) {
-        let affected = self.by_purpose.get(&name).cloned().unwrap_or_default();
         match purpose.as_ref().and_then(|purpose| purpose.spec.warm) {
             Some(1..) => _ = self.warm.insert(name.clone()),
             Some(_) | None => _ = self.warm.remove(&name),
         }
         self.due_purposes.insert(name.clone());
-        put(&mut self.purposes, name, purpose);
+        // What is noted in it and said in its status concerns nobody else, and is written with each spare that goes.
+        let same = self.purpose(&name) == purpose.as_ref().map(|purpose| &purpose.spec);
+        put(&mut self.purposes, name.clone(), purpose);
+        if same {
+            return;
+        }
+        let affected = self.by_purpose.get(&name).cloned().unwrap_or_default();
         self.reindex(affected);
         self.waiting_are_due();
     }
@@ -69,15 +88,42 @@ impl Snapshot {
     }
 
     pub(super) fn set_namespace(&mut self, name: String, labels: Option<BTreeMap<String, String>>) {
-        put(&mut self.namespaces, name, labels);
-        self.waiting_are_due();
-        // Policies select namespaces by label, so any access across namespaces may change.
-        self.due_access.extend(self.access.keys().cloned());
+        if self.namespaces.get(&name) == labels.as_ref() {
+            return;
+        }
+        put(&mut self.namespaces, name.clone(), labels);
+        // Purposes select by label whose requests they take, and with them which hand-written Clusters count.
+        let waits = self.waiting.range(ObjectKey::new(name.clone(), "")..);
+        let waits = waits.map(|(key, _)| key).take_while(|key| key.namespace == name).cloned();
+        self.due_requests.extend(waits);
+        let counts =
+            |purpose: &str| self.by_hand.get(purpose).is_some_and(|keys| in_namespace(keys, &name).next().is_some());
+        let concerned = self.purposes.iter().filter(|(purpose, found)| {
+            found.spec.namespace.as_ref() == Some(&name) || (found.spec.allowed_namespaces.is_some() && counts(purpose))
+        });
+        let concerned: Vec<String> = concerned.map(|(purpose, _)| purpose.clone()).collect();
+        self.due_purposes.extend(concerned.iter().cloned());
+        self.waiting_for_are_due(concerned);
+        // Policies select by label whose access they allow.
+        let access = self.access.range(ObjectKey::new(name.clone(), "")..);
+        let access = access.map(|(key, _)| key).take_while(|key| key.namespace == name).cloned();
+        self.due_access.extend(access);
     }
 
     pub(super) fn set_policy(&mut self, key: ObjectKey, policy: Option<AccessPolicy>) {
+        let same = self.policies.get(&key).map(|policy| &policy.spec) == policy.as_ref().map(|policy| &policy.spec);
+        let namespace = key.namespace.clone();
         put(&mut self.policies, key, policy);
-        self.due_access.extend(self.access.keys().cloned());
+        if same {
+            return;
+        }
+        // It allows what lies beside it, to those from elsewhere.
+        for index in [&self.access_to_request, &self.access_to_cluster] {
+            let referred = index.range(ObjectKey::new(namespace.clone(), "")..);
+            let referred = referred.take_while(|(target, _)| target.namespace == namespace);
+            let access = referred.flat_map(|(_, access)| access).filter(|access| access.namespace != namespace);
+            self.due_access.extend(access.cloned());
+        }
     }
 
     pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<ClusterRequest>) {
@@ -92,7 +138,7 @@ impl Snapshot {
                 self.note_waiting(&key);
             }
             None => {
-                self.waiting.remove(&key);
+                self.set_waiting(&key, None);
                 self.due_requests.remove(&key);
             }
         }
@@ -169,16 +215,37 @@ impl Snapshot {
 
     /// Keeps `waiting` true for one request.
     pub(super) fn note_waiting(&mut self, key: &ObjectKey) {
-        let uid = self.requests.get(key).and_then(|request| request.metadata.uid.as_deref());
-        match uid {
-            Some(uid) if !self.tenancies.contains_key(uid) => _ = self.waiting.insert(key.clone()),
-            _ => _ = self.waiting.remove(key),
+        let request = self.requests.get(key);
+        let waits = request
+            .filter(|request| request.metadata.uid.as_ref().is_some_and(|uid| !self.tenancies.contains_key(uid)));
+        let purposes = waits.map(|request| request.spec.purposes.clone());
+        self.set_waiting(key, purposes);
+    }
+
+    fn set_waiting(&mut self, key: &ObjectKey, purposes: Option<Vec<String>>) {
+        let old = match &purposes {
+            Some(purposes) => self.waiting.insert(key.clone(), purposes.clone()),
+            None => self.waiting.remove(key),
+        };
+        if old == purposes {
+            return;
+        }
+        for (purposes, enters) in [(old, false), (purposes, true)] {
+            for purpose in purposes.into_iter().flatten() {
+                set_member(&mut self.waiting_for, purpose, key, enters);
+            }
         }
     }
 
-    /// Whoever waits for a Cluster, Purposes for their spares included.
+    /// Whoever waits for a Cluster, Purposes for their spares included, and those that have some left to count.
     pub(super) fn waiting_are_due(&mut self) {
-        self.due_requests.extend(self.waiting.iter().cloned());
+        self.all_waiting_are_due = true;
+        self.due_purposes.extend(self.warm.iter().chain(self.unused_spares.keys()).cloned());
+    }
+
+    /// The same, of those that ask for any of these purposes.
+    pub(super) fn waiting_for_are_due(&mut self, purposes: Vec<String>) {
+        self.due_waiting_for.extend(purposes);
         self.due_purposes.extend(self.warm.iter().cloned());
     }
 

@@ -25,6 +25,10 @@ impl Snapshot {
         }
         let concerned: Vec<ObjectKey> = change.left.iter().chain(change.came).map(tenant_key).collect();
         let (spares, standing) = (self.spares_beside(&change), !change.same && self.stands_otherwise(&change));
+        let purposes: Vec<String> = change.both().flat_map(|cluster| &cluster.spec.purposes).cloned().collect();
+        if !change.same && self.gives_room_in_its_profile(&change) {
+            self.waiting_are_due();
+        }
         match new {
             Some(new) => {
                 self.clusters.insert(key.clone(), new);
@@ -37,7 +41,8 @@ impl Snapshot {
             self.due_purposes.insert(purpose);
         }
         if self.settle(&key) || standing {
-            self.waiting_are_due();
+            // Whoever asks for nothing that it lists can neither join it nor make another in its place.
+            self.waiting_for_are_due(purposes);
         }
         for request in concerned {
             self.note_waiting(&request);
@@ -75,12 +80,12 @@ impl Snapshot {
                 for purpose in &cluster.spec.purposes {
                     set_member(&mut self.by_purpose, purpose.clone(), key, enters);
                 }
-                set_member(&mut self.by_provider, cluster.spec.cluster_provider_ref.name.clone(), key, enters);
-                self.due_purposes.extend(cluster.spec.purposes.iter().cloned());
-                match enters && cluster.spec.deletion_policy.is_none() {
-                    true => _ = self.by_hand.insert(key.clone()),
-                    false => _ = self.by_hand.remove(key),
+                for purpose in cluster.spec.purposes.iter().filter(|_| cluster.spec.deletion_policy.is_none()) {
+                    set_member(&mut self.by_hand, purpose.clone(), key, enters);
                 }
+                set_member(&mut self.by_provider, cluster.spec.cluster_provider_ref.name.clone(), key, enters);
+                set_member(&mut self.by_profile, profile_place(cluster), key, enters);
+                self.due_purposes.extend(cluster.spec.purposes.iter().cloned());
             }
             self.count_tenants(cluster, tenants, enters);
             if let Some(purpose) = counted_for(cluster) {
@@ -100,8 +105,7 @@ impl Snapshot {
         if count == 0 {
             return;
         }
-        let reference = &cluster.spec.cluster_provider_ref;
-        let place = (reference.name.clone(), reference.profile.clone());
+        let place = profile_place(cluster);
         let all = self.tenants_of_profile.entry(place.clone()).or_default();
         *all = if enters { all.saturating_add(count) } else { all.saturating_sub(count) };
         if *all == 0 {
@@ -147,6 +151,13 @@ impl Snapshot {
         change.old.map(standing) != change.new.map(standing)
     }
 
+    /// Whether it comes into or goes from a profile that makes only so many, for which all wait that it fits.
+    fn gives_room_in_its_profile(&self, change: &Change<'_>) -> bool {
+        let bounded =
+            |cluster: &&Cluster| self.profile_of(cluster).is_some_and(|profile| profile.profile.max_clusters.is_some());
+        change.old.map(profile_place) != change.new.map(profile_place) && change.both().any(|cluster| bounded(&cluster))
+    }
+
     /// The Purposes whose spares have to be looked at, since which of them are kept depends on all.
     fn spares_beside(&self, change: &Change<'_>) -> Vec<String> {
         let told = |cluster: &Cluster| {
@@ -157,6 +168,12 @@ impl Snapshot {
         let differs = was != is;
         [was, is].into_iter().flatten().map(|(purpose, ..)| purpose).filter(|_| differs).collect()
     }
+}
+
+/// The provider and the profile of a Cluster.
+fn profile_place(cluster: &Cluster) -> (String, String) {
+    let reference = &cluster.spec.cluster_provider_ref;
+    (reference.name.clone(), reference.profile.clone())
 }
 
 /// A change of a Cluster, or that it came or went.
