@@ -71,9 +71,9 @@ impl Controllers {
     /// Whether no controller has anything to do now. Deadlines may still lie ahead.
     pub fn is_idle(&self) -> bool {
         let queues = &self.world.queues;
-        let reading = [&queues.requests, &queues.clusters, &queues.access, &queues.purposes];
+        let reading = [&queues.clusters, &queues.access, &queues.purposes];
         let doing = [&queues.planes, &queues.insides, &queues.providers, &queues.configs];
-        reading.into_iter().chain(doing).all(|queue| queue.is_empty())
+        queues.requests.is_empty() && reading.into_iter().chain(doing).all(|queue| queue.is_empty())
     }
 }
 
@@ -108,16 +108,14 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     let lifetime_secs = i64::try_from(settings.access_token_lifetime.as_secs()).unwrap_or(i64::MAX);
     type Controller<'a> = (Arc<dyn Reconcile>, &'a Arc<Queue<ObjectKey>>);
     let choosing = Choosing::default();
+    let scheduler = Scheduler::new(client.clone(), world.clone(), seams.clone(), choosing.clone());
+    run(tasks, &synced, Arc::new(scheduler), &world.queues.requests);
     let guards = Arc::new(Guards::new(world.clone(), seams.clone()));
-    let controllers: [Controller<'_>; 8] = [
+    let controllers: [Controller<'_>; 7] = [
         (Arc::new(Configs::new(world.clone(), directory.clone())), &world.queues.configs),
         (
             Arc::new(Providers::new(client.clone(), world.clone(), directory.clone(), seams.clone())),
             &world.queues.providers,
-        ),
-        (
-            Arc::new(Scheduler::new(client.clone(), world.clone(), seams.clone(), choosing.clone())),
-            &world.queues.requests,
         ),
         (Arc::new(Spares::new(client.clone(), world.clone(), seams.clone(), choosing)), &world.queues.purposes),
         (Arc::new(Lifecycle::new(client.clone(), world.clone(), seams.clone())), &world.queues.clusters),
@@ -139,14 +137,21 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
         ),
     ];
     for (controller, queue) in controllers {
-        let (queue, synced) = (queue.clone(), synced.clone());
-        tasks.spawn(async move {
-            // Decisions on half of what there is would deny what the other half allows.
-            synced.wait(KINDS).await;
-            work(controller, queue, AT_ONCE).await;
-        });
+        run(tasks, &synced, controller, queue);
     }
     Controllers { synced, world }
+}
+
+fn run<R>(tasks: &Tasks, synced: &Synced, controller: Arc<dyn Reconcile>, queue: &Arc<Queue<ObjectKey, R>>)
+where
+    R: Clone + Debug + Default + Ord + Send + 'static,
+{
+    let (queue, synced) = (queue.clone(), synced.clone());
+    tasks.spawn(async move {
+        // Decisions on half of what there is would deny what the other half allows.
+        synced.wait(KINDS).await;
+        work(controller, queue, AT_ONCE).await;
+    });
 }
 
 fn watch<K>(tasks: &Tasks, client: &Client, synced: &Synced, world: &Arc<World>)

@@ -84,6 +84,9 @@ fn purposes(arguments: &Simulate) -> anyhow::Result<Vec<Purpose>> {
 
 /// What the requests ask for, if the platform would take them.
 fn judged(snapshot: &Snapshot, manifest: &Value, namespace: &str) -> anyhow::Result<ClusterRequestSpec> {
+    if !snapshot.has_namespace(namespace) {
+        bail!("there is no namespace {namespace:?}, and so no ClusterRequest in it; make it, or name another by -n");
+    }
     let read = serde_json::from_value(manifest["spec"].clone());
     let spec: ClusterRequestSpec = read.context("the spec of the ClusterRequest cannot be read")?;
     admitted("ClusterRequest", STEM, namespace, manifest, Some(snapshot))?;
@@ -353,5 +356,21 @@ impl Report {
             lines.push(format!("  {:<9} {count}: {reason}: {message}", verdict.to_lowercase()));
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_in_a_namespace_that_is_not_there_are_refused_by_its_name() {
+        let mut snapshot = Snapshot::new();
+        snapshot.apply(Object::Namespace { name: "team".to_owned(), labels: BTreeMap::new() });
+        let manifest = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest",
+            "metadata": {"name": STEM}, "spec": {"purposes": ["mcp"]}});
+        judged(&snapshot, &manifest, "team").expect("it is there");
+        let error = judged(&snapshot, &manifest, "typo").expect_err("it is not there").to_string();
+        assert!(error.starts_with("there is no namespace \"typo\""), "{error}");
     }
 }

@@ -66,7 +66,7 @@ fn secret_facts(state: &State, key: &ObjectKey, request: &AccessRequest, uid: &s
     let named = request.annotations().get(ACCESS_SECRET);
     let named = named.map(|name| ObjectKey::new(key.namespace.clone(), name.clone()));
     let named = named.and_then(|named| state.secrets.get(&named)).map(|secret| secret.facts(uid));
-    let own = || state.secret_of(key).map(|secret| secret.facts(uid));
+    let own = || state.secret_of(key, uid).map(|secret| secret.facts(uid));
     named.filter(|named| named.owned).or_else(own)
 }
 

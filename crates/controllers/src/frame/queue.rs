@@ -4,7 +4,7 @@
 //! # Guarantees
 //! - A key is never worked on by two workers at once; one that is added meanwhile is handed out again
 //!   afterwards.
-//! - Keys are handed out in the order of their rank, then in the order in which they were added.
+//! - Keys are handed out in the order of their rank, the least first, then in the order in which they were added.
 //! - A deadline never delays a key that is added without one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,19 +22,21 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// Failures beyond this do not lengthen the wait any more.
 const MOST_DOUBLINGS: u32 = 15;
 
-/// A queue of keys.
+/// A queue of keys, in the order of their ranks. A key that was never given one has the default rank.
 #[derive(Debug)]
-pub struct Queue<K> {
-    state: Mutex<State<K>>,
+pub struct Queue<K, R = ()> {
+    state: Mutex<State<K, R>>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State<K> {
-    /// Ready to be handed out, by arrival.
-    ready: BTreeMap<u64, K>,
-    /// What is in `ready`.
-    waiting: BTreeSet<K>,
+struct State<K, R> {
+    /// Ready to be handed out, by rank and arrival.
+    ready: BTreeMap<(R, u64), K>,
+    /// What is in `ready`, and where.
+    waiting: BTreeMap<K, (R, u64)>,
+    /// The ranks of all that wait, for their turn or a deadline, or are worked on.
+    ranks: BTreeMap<K, R>,
     /// Handed out and not yet done; true if it was added again meanwhile.
     working: BTreeMap<K, bool>,
     /// Wake-ups, soonest first, and the same by key.
@@ -44,12 +46,13 @@ struct State<K> {
     arrivals: u64,
 }
 
-impl<K> Default for Queue<K> {
+impl<K, R> Default for Queue<K, R> {
     fn default() -> Self {
         Queue {
             state: Mutex::new(State {
                 ready: BTreeMap::new(),
-                waiting: BTreeSet::new(),
+                waiting: BTreeMap::new(),
+                ranks: BTreeMap::new(),
                 working: BTreeMap::new(),
                 deadlines: BTreeSet::new(),
                 deadline_of: BTreeMap::new(),
@@ -61,7 +64,17 @@ impl<K> Default for Queue<K> {
     }
 }
 
-impl<K: Clone + Debug + Ord> Queue<K> {
+impl<K: Clone + Debug + Ord, R: Clone + Debug + Default + Ord> Queue<K, R> {
+    /// Hands `key` out as soon as a worker is free and nothing of lesser rank waits; it has this rank from now on, also
+    /// where it waits already.
+    pub fn add_ranked(&self, key: K, rank: R) {
+        let mut state = self.lock();
+        state.set_rank(&key, rank);
+        state.add(key);
+        drop(state);
+        self.changed.notify_one();
+    }
+
     /// Hands `key` out as soon as a worker is free.
     pub fn add(&self, key: K) {
         self.lock().add(key);
@@ -134,6 +147,8 @@ impl<K: Clone + Debug + Ord> Queue<K> {
             state.add(key.clone());
             drop(state);
             self.changed.notify_one();
+        } else if !state.deadline_of.contains_key(key) {
+            state.ranks.remove(key);
         }
     }
 
@@ -148,22 +163,37 @@ impl<K: Clone + Debug + Ord> Queue<K> {
         self.len() == 0
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State<K>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State<K, R>> {
         // No code that can panic runs under the lock but allocation; the state is whole either way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Clone + Ord> State<K> {
+impl<K: Clone + Ord, R: Clone + Default + Ord> State<K, R> {
     fn add(&mut self, key: K) {
         if let Some(again) = self.working.get_mut(&key) {
             *again = true;
             return;
         }
-        if self.waiting.insert(key.clone()) {
-            self.arrivals += 1;
-            self.ready.insert(self.arrivals, key);
+        if self.waiting.contains_key(&key) {
+            return;
         }
+        self.arrivals += 1;
+        let place = (self.ranks.get(&key).cloned().unwrap_or_default(), self.arrivals);
+        self.waiting.insert(key.clone(), place.clone());
+        self.ready.insert(place, key);
+    }
+
+    /// Whoever waits moves to its new rank, and is not younger for it.
+    fn set_rank(&mut self, key: &K, rank: R) {
+        if let Some(place) = self.waiting.get_mut(key)
+            && place.0 != rank
+            && let Some(key) = self.ready.remove(place)
+        {
+            place.0 = rank.clone();
+            self.ready.insert(place.clone(), key);
+        }
+        self.ranks.insert(key.clone(), rank);
     }
 
     fn add_at(&mut self, key: K, at: Instant) {
@@ -206,7 +236,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_added_twice_is_handed_out_once() {
-        let queue = Queue::default();
+        let queue = Queue::<_>::default();
         queue.add("a");
         queue.add("a");
         queue.add("b");
@@ -220,7 +250,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_key_added_while_it_is_worked_on_is_handed_out_after_it_is_done() {
-        let queue = Queue::default();
+        let queue = Queue::<_>::default();
         queue.add("a");
         assert_eq!(queue.take().await, "a");
         queue.add("a");
@@ -232,7 +262,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_double_the_wait_up_to_a_bound_and_success_forgets_them() {
-        let queue = Queue::default();
+        let queue = Queue::<_>::default();
         let waits: Vec<_> = (0..16).map(|_| queue.retry("a")).collect();
         assert_eq!(waits[0], FIRST_RETRY);
         assert_eq!(waits[3], FIRST_RETRY * 8);
@@ -243,7 +273,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_earliest_deadline_counts_and_none_delays_what_is_added_at_once() {
-        let queue = Queue::default();
+        let queue = Queue::<_>::default();
         let begin = Instant::now();
         queue.add_after("late", Duration::from_secs(60));
         queue.add_after("late", Duration::from_secs(10));
@@ -261,8 +291,45 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_least_rank_goes_first_however_late_it_comes() {
+        let queue = Queue::<&str, u32>::default();
+        queue.add_ranked("b", 2);
+        queue.add_ranked("c", 2);
+        queue.add_ranked("d", 3);
+        queue.add_ranked("a", 1);
+        assert_eq!(queue.take().await, "a");
+        assert_eq!(queue.take().await, "b");
+        queue.add_ranked("d", 1);
+        assert_eq!(queue.take().await, "d", "whoever waits moves with its rank");
+        assert_eq!(queue.take().await, "c");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_keeps_its_rank_while_it_waits_for_its_next_try_and_no_longer() {
+        let queue = Queue::<&str, u32>::default();
+        queue.add_ranked("again", 1);
+        assert_eq!(queue.take().await, "again");
+        queue.retry("again");
+        queue.done(&"again");
+        tokio::time::advance(FIRST_RETRY * 2).await;
+        queue.add_ranked("other", 2);
+        assert_eq!(queue.take().await, "again");
+        queue.done(&"again");
+        queue.add("again");
+        assert_eq!(queue.take().await, "again", "the default rank is the least");
+        queue.add_ranked("again", 3);
+        queue.done(&"again");
+        assert_eq!(queue.take().await, "other", "a rank given while it was worked on counts as well");
+        assert_eq!(queue.take().await, "again");
+        for key in ["again", "other"] {
+            queue.done(&key);
+        }
+        assert!(queue.lock().ranks.is_empty(), "none is remembered of what is done");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn several_workers_share_one_wake_up() {
-        let queue = std::sync::Arc::new(Queue::default());
+        let queue = std::sync::Arc::new(Queue::<_>::default());
         let mut workers = tokio::task::JoinSet::new();
         for _ in 0..3 {
             let queue = queue.clone();

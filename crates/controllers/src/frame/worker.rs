@@ -1,5 +1,6 @@
 //! The loop that works a queue off: take a key, look, act, say when to look again.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,7 +88,10 @@ pub trait Reconcile: Send + Sync + 'static {
 
 /// Works `queue` off, at most `concurrency` keys at a time, and those that keep to lanes beside them. Ends when it
 /// is dropped.
-pub async fn work(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey>>, concurrency: usize) {
+pub async fn work<R>(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey, R>>, concurrency: usize)
+where
+    R: Clone + Debug + Default + Ord + Send,
+{
     let mut running = FuturesUnordered::new();
     let mut lanes = Lanes::default();
     loop {
@@ -113,7 +117,10 @@ pub async fn work(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey>>, 
     }
 }
 
-async fn one(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey>>, key: ObjectKey) {
+async fn one<R>(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey, R>>, key: ObjectKey)
+where
+    R: Clone + Debug + Default + Ord + Send,
+{
     match controller.reconcile(&key).await {
         Ok(next) => {
             queue.succeeded(&key);

@@ -314,11 +314,16 @@ impl Mirrored for AccessSecret {
     }
 
     fn index(state: &mut State, change: &Change<Self>) {
-        if let Some(before) = &change.before {
-            state.secret_of.remove(&before.request());
-        }
-        if let Some(after) = &change.after {
-            state.secret_of.insert(after.request(), change.key.clone());
+        for (secret, enters) in [(&change.before, false), (&change.after, true)] {
+            let Some(secret) = secret else { continue };
+            let of_it = state.secrets_of.entry(secret.request()).or_default();
+            match enters {
+                true => _ = of_it.insert(change.key.clone()),
+                false => _ = of_it.remove(&change.key),
+            }
+            if of_it.is_empty() {
+                state.secrets_of.remove(&secret.request());
+            }
         }
     }
 

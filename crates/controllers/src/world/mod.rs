@@ -12,7 +12,7 @@ use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ObjectRef, ProviderConfig, Purpose, TraitEquivalence,
 };
-use allotment_core::requests::{Snapshot, Step, choose_together};
+use allotment_core::requests::{QueueOrder, Snapshot, Step, choose_together};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -27,8 +27,8 @@ pub(crate) use kinds::Mirrored;
 /// One queue per controller.
 #[derive(Debug, Default)]
 pub struct Queues {
-    /// ClusterRequests.
-    pub requests: Arc<Queue<ObjectKey>>,
+    /// ClusterRequests, by priority and age.
+    pub requests: Arc<Queue<ObjectKey, Option<QueueOrder>>>,
     /// Clusters: the platform's part.
     pub clusters: Arc<Queue<ObjectKey>>,
     /// Clusters: their provider's part.
@@ -78,8 +78,8 @@ pub struct State {
     pub secrets: Mirror<AccessSecret>,
     /// The Leases by which providers of other processes say that they live.
     pub heartbeats: Mirror<Lease>,
-    /// The Secret of each AccessRequest, by the latter's key.
-    secret_of: BTreeMap<ObjectKey, ObjectKey>,
+    /// By AccessRequest: the Secrets that say they answer it.
+    secrets_of: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// UIDs of Clusters in which something may lie that no status tells of: an access ended there, or the
     /// list of leftovers went away.
     suspects: BTreeSet<String>,
@@ -117,9 +117,11 @@ impl State {
         configs
     }
 
-    /// What is known of the Secret that answers an AccessRequest.
-    pub fn secret_of(&self, request: &ObjectKey) -> Option<&Arc<AccessSecret>> {
-        self.secrets.get(self.secret_of.get(request)?)
+    /// What is known of the Secret that answers the AccessRequest of that key and UID; where none does, of one that
+    /// answered an earlier one of its name.
+    pub fn secret_of(&self, request: &ObjectKey, uid: &str) -> Option<&Arc<AccessSecret>> {
+        let named = || self.secrets_of.get(request).into_iter().flatten().filter_map(|key| self.secrets.get(key));
+        named().find(|secret| secret.facts(uid).owned).or_else(|| named().next())
     }
 
     /// The Cluster that work on an AccessRequest has to do with: where it lives, else what it refers to.
@@ -270,10 +272,14 @@ impl World {
             K::wake(&state, &self.queues, &change);
         }
         let due = state.snapshot.take_due();
+        let turns: Vec<_> = due.requests.iter().map(|key| state.snapshot.turn(key)).collect();
         drop(state);
-        due.requests.into_iter().for_each(|key| self.queues.requests.add(key));
+        due.requests.into_iter().zip(turns).for_each(|(key, turn)| self.queues.requests.add_ranked(key, turn));
         due.clusters.into_iter().for_each(|key| self.queues.clusters.add(key));
         due.access.into_iter().for_each(|key| self.queues.access.add(key));
         due.purposes.into_iter().for_each(|key| self.queues.purposes.add(key));
     }
 }
+
+#[cfg(test)]
+mod tests;
