@@ -70,6 +70,13 @@ pub const ACCESS_BY: &str = "cluster.openmcp.cloud/access-by";
 /// fill. The platform makes that Secret, empty, and lets the provider at this one alone.
 pub const ACCESS_SECRET: &str = "cluster.openmcp.cloud/access-secret";
 
+/// Annotation of the Secret of an AccessRequest: a digest of where the Cluster is reached and by what certificate authority it
+/// is checked.
+pub const ENDPOINT: &str = "cluster.openmcp.cloud/endpoint";
+/// Annotation of the Secret of an AccessRequest of type OIDC: the scopes that clients ask for beside `openid`, with blanks
+/// between them.
+pub const OIDC_SCOPES: &str = "cluster.openmcp.cloud/oidc-scopes";
+
 /// Annotation of the Lease of those who act: the name of the data folder that they share.
 pub const HOLDINGS: &str = "cluster.openmcp.cloud/data-folder";
 /// Finalizer of a ClusterRequest: access, Grant and room go before it.

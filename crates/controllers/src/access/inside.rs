@@ -19,11 +19,13 @@ use serde_json::Value;
 use super::request::MANAGER;
 use crate::frame::{ReconcileError, is_conflict, is_gone};
 
-/// Reads what lies in the Cluster for the AccessRequest of that UID, and which of `namespaces` exist.
+/// Reads what lies in the Cluster for the AccessRequest of that UID, and which of `namespaces` exist. `endpoint` is where
+/// the Cluster is reached.
 pub(super) async fn read(
     cluster: &Client,
     request_uid: &str,
     namespaces: &BTreeSet<String>,
+    endpoint: String,
 ) -> Result<InsideState, kube::Error> {
     let own = format!("{ACCESS_REQUEST}={request_uid}");
     let lists = objects(cluster, &own);
@@ -33,7 +35,7 @@ pub(super) async fn read(
         async move { Ok::<_, kube::Error>(api.get_metadata_opt(name).await?.map(|_| name.clone())) }
     });
     let (objects, found) = futures::future::try_join(lists, try_join_all(looks)).await?;
-    Ok(InsideState { objects, namespaces: found.into_iter().flatten().collect() })
+    Ok(InsideState { objects, namespaces: found.into_iter().flatten().collect(), endpoint })
 }
 
 /// Reads what lies in the Cluster for any AccessRequest.

@@ -60,6 +60,16 @@ enum Seen {
     Read(InsideState),
 }
 
+impl Seen {
+    /// The Secret was written for a Cluster that is reached there. A provider that names another address each time has
+    /// it written once a look, and not for ever.
+    fn now_at(&mut self, endpoint: Option<String>) {
+        if let (Seen::Read(state), Some(endpoint)) = (self, endpoint) {
+            state.endpoint = endpoint;
+        }
+    }
+}
+
 /// What is known of the Secret that answers a request: the one that was made for its provider, if it is the request's
 /// own, else the one that says itself whose it is.
 fn secret_facts(state: &State, key: &ObjectKey, request: &AccessRequest, uid: &str) -> Option<SecretFacts> {
@@ -142,7 +152,9 @@ impl AccessRequests {
         let uid = request.uid().unwrap_or_default();
         let look = async {
             let Some(admin) = self.admin(target).await? else { return Ok(Seen::Gone) };
-            Ok::<_, ReconcileError>(Seen::Read(inside::read(&admin.client, &uid, namespaces).await?))
+            Ok::<_, ReconcileError>(Seen::Read(
+                inside::read(&admin.client, &uid, namespaces, secret::digest(&admin.endpoint)).await?,
+            ))
         };
         match tokio::time::timeout(PATIENCE, look).await {
             Ok(Ok(seen)) => seen,
@@ -201,7 +213,7 @@ impl AccessRequests {
         Ok(())
     }
 
-    /// Mints a token and puts it into the Secret, which is made or replaced.
+    /// Mints a token and puts it into the Secret, which is made or replaced. Gives where that says the Cluster is reached.
     async fn mint(
         &self,
         request: &AccessRequest,
@@ -209,7 +221,7 @@ impl AccessRequests {
         account: &ObjectKey,
         lifetime_secs: i64,
         name: &str,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Option<String>, ReconcileError> {
         let made = async {
             let Some(admin) = self.admin(target).await? else { return Ok(None) };
             let lifetime_secs = lifetime_secs.max(admin.shortest_token_secs);
@@ -218,24 +230,26 @@ impl AccessRequests {
         };
         let made = tokio::time::timeout(PATIENCE, made).await;
         let made = made.map_err(|_| ReconcileError::Slow { cluster: target.key.clone() })??;
-        let Some((admin, token)) = made else { return Ok(()) };
+        let Some((admin, token)) = made else { return Ok(None) };
         let answer = Answer::Token(&token.token, token.expires);
-        self.answer(request, secret::render(request, name, target, &admin.endpoint, &answer)).await
+        self.answer(request, secret::render(request, name, target, &admin.endpoint, &answer)).await?;
+        Ok(Some(secret::digest(&admin.endpoint)))
     }
 
-    /// Names the issuer in the Secret, which is made or replaced.
+    /// Names the issuer in the Secret, which is made or replaced. Gives where that says the Cluster is reached.
     async fn describe(
         &self,
         request: &AccessRequest,
         target: &TargetCluster,
         issuer: &OidcIssuer,
         name: &str,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<Option<String>, ReconcileError> {
         let admin = tokio::time::timeout(PATIENCE, self.admin(target)).await;
         let admin = admin.map_err(|_| ReconcileError::Slow { cluster: target.key.clone() })??;
-        let Some(admin) = admin else { return Ok(()) };
+        let Some(admin) = admin else { return Ok(None) };
         let answer = Answer::Issuer(issuer);
-        self.answer(request, secret::render(request, name, target, &admin.endpoint, &answer)).await
+        self.answer(request, secret::render(request, name, target, &admin.endpoint, &answer)).await?;
+        Ok(Some(secret::digest(&admin.endpoint)))
     }
 
     /// Makes or replaces the Secret, under another name if that is somebody else's.
@@ -370,10 +384,12 @@ impl AccessRequests {
                     seen = self.change(&cluster, &admin, &takes, &gives).await?;
                 }
                 AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
-                    self.mint(&request, &cluster, &service_account, lifetime_secs, &secret).await?;
+                    let written = self.mint(&request, &cluster, &service_account, lifetime_secs, &secret).await?;
+                    seen.now_at(written);
                 }
                 AccessPlan::Describe { cluster, issuer, secret } => {
-                    self.describe(&request, &cluster, &issuer, &secret).await?;
+                    let written = self.describe(&request, &cluster, &issuer, &secret).await?;
+                    seen.now_at(written);
                 }
                 AccessPlan::MakeSecret { cluster, secret } => {
                     self.answer(&request, secret::empty(&request, &secret, &cluster)).await?;

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use allotment_api::names::{ACCESS_REQUEST, LIVE_IN, access_secret};
+use allotment_api::names::{ACCESS_REQUEST, ENDPOINT, LIVE_IN, OIDC_SCOPES, access_secret};
 use allotment_api::requests::{AccessRequest, AccessType, OidcIssuer};
 use allotment_core::access::{SecretFacts, TargetCluster};
-use allotment_pki::{Claims, Kubeconfig, KubeconfigUser};
+use allotment_pki::{Claims, Kubeconfig, KubeconfigUser, sha256};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
@@ -92,7 +92,17 @@ impl AccessSecret {
             opaque: self.opaque,
             cluster_uid: self.annotations().get(LIVE_IN).cloned().unwrap_or_default(),
             holds: self.holds,
+            endpoint: self.annotations().get(ENDPOINT).cloned().unwrap_or_default(),
             issuer: self.issuer.clone(),
+            extra_scopes: self
+                .annotations()
+                .get(OIDC_SCOPES)
+                .map(|scopes| scopes.split(' '))
+                .into_iter()
+                .flatten()
+                .filter(|scope| !scope.is_empty())
+                .map(str::to_owned)
+                .collect(),
             service_account_uid: claims.service_account_uid,
             issued_at: claims.issued_at,
             expires_at: claims.expires_at,
@@ -137,6 +147,14 @@ impl Resource for AccessSecret {
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
     }
+}
+
+/// A digest of where a Cluster is reached, and by what it is checked.
+pub(super) fn digest(endpoint: &Endpoint) -> String {
+    let Endpoint { server, certificate_authority, tls_server_name } = endpoint;
+    let parts = [server.as_str(), certificate_authority, tls_server_name.as_deref().unwrap_or_default()];
+    // No part has a NUL in it, so that none passes for the end of another.
+    URL_SAFE_NO_PAD.encode(sha256(parts.join("\0").as_bytes()))
 }
 
 /// Whether only who has rights on a Secret writes into it.
@@ -205,7 +223,13 @@ pub(super) fn render(
         }
     }
     let data = entries.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
-    Secret { data: Some(data.collect()), ..empty(request, name, cluster) }
+    let mut secret = Secret { data: Some(data.collect()), ..empty(request, name, cluster) };
+    secret.annotations_mut().insert(ENDPOINT.to_owned(), digest(endpoint));
+    if let Answer::Issuer(issuer) = answer {
+        // Though there are none: what was noted before is replaced.
+        secret.annotations_mut().insert(OIDC_SCOPES.to_owned(), issuer.extra_scopes.join(" "));
+    }
+    secret
 }
 
 /// Where all permissions are in one namespace, it is that of the kubeconfig's context.

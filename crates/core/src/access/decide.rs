@@ -118,7 +118,10 @@ fn standing_user(observed: &AccessObserved<'_>, allowed: &Allowed, state: &Insid
     // Without permissions nobody is named, and nobody has to be.
     let nobody = || observed.request.spec.permissions.is_empty().then(String::new);
     let name = inside::sole_user(state).or_else(nobody)?;
-    Some(OidcUser { name, issuer: OidcIssuer { issuer, client_id, ..OidcIssuer::default() } })
+    Some(OidcUser {
+        name,
+        issuer: OidcIssuer { issuer, client_id, extra_scopes: secret.extra_scopes.clone(), ..OidcIssuer::default() },
+    })
 }
 
 /// Nobody tells who the user is that is to have it: what there is, of the other type or of before, goes.
@@ -162,7 +165,8 @@ fn grant(
     }
     let current =
         own.filter(|secret| is_current(secret, &allowed.target, Some(subject), observed.now, ttl_end(request)));
-    let good = current.filter(|secret| match subject {
+    // The address and the certificate authority of a Cluster may change at any time, and nobody tells.
+    let good = current.filter(|secret| secret.endpoint == state.endpoint).filter(|secret| match subject {
         Subject::Own => inside::identity(uid, state) == Some(secret.service_account_uid.as_str()),
         Subject::User(_) => true,
     });
@@ -250,7 +254,8 @@ fn is_current(
         None => true,
         Some(Subject::User(user)) => {
             let (issuer, client) = (&user.issuer.issuer, &user.issuer.client_id);
-            secret.issuer.as_ref().is_some_and(|named| (&named.0, &named.1) == (issuer, client))
+            let same = secret.issuer.as_ref().is_some_and(|named| (&named.0, &named.1) == (issuer, client));
+            same && secret.extra_scopes == user.issuer.extra_scopes
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn living<'a>(
 /// What takes away all that belongs to nobody who lives there, identities first.
 pub fn removal_of_leftovers(objects: Vec<Value>, living: &BTreeSet<String>) -> Vec<Change> {
     let objects = objects.into_iter().filter(|object| owner(object).is_some_and(|uid| !living.contains(uid)));
-    inside::removal(&InsideState { objects: objects.collect(), namespaces: BTreeSet::new() })
+    inside::removal(&InsideState { objects: objects.collect(), ..InsideState::default() })
 }
 
 /// The write that strikes the leftovers that are gone off the Cluster's status: all but those of whom

@@ -60,6 +60,8 @@ pub struct InsideState {
     pub objects: Vec<Value>,
     /// Which of the namespaces asked for exist.
     pub namespaces: BTreeSet<String>,
+    /// A digest of where the Cluster is reached now, and by what certificate authority it is checked.
+    pub endpoint: String,
 }
 
 /// What is known of the Secret that answers an AccessRequest.
@@ -77,8 +79,12 @@ pub struct SecretFacts {
     pub cluster_uid: String,
     /// What it holds all parts of, and nothing of the other type; `None` if neither is so.
     pub holds: Option<AccessType>,
+    /// What it says where the Cluster is reached, as [`InsideState::endpoint`].
+    pub endpoint: String,
     /// The issuer that it names, and its client ID there.
     pub issuer: Option<(String, String)>,
+    /// The scopes that it has clients ask for beside `openid`.
+    pub extra_scopes: Vec<String>,
     /// UID of the ServiceAccount of its token.
     pub service_account_uid: String,
     /// `iat` of its token.

@@ -93,6 +93,10 @@ fn provider_turn(world: &mut World, seen: &Value, faults: Faults) {
             objects
                 .retain(|_, object| object["metadata"]["labels"]["cluster.openmcp.cloud/access-request"] != json!(uid));
         }
+        let made = seen["metadata"]["annotations"][SECRET].as_str().unwrap_or_default();
+        if let Some(secret) = world.secrets.get_mut(&ObjectKey::new(namespace, made)) {
+            secret.holds = None;
+        }
         say(world, "False", Value::Null);
         let current = world.store.get("AccessRequest", namespace, &name).expect("there").clone();
         let rest: Vec<Value> = finalizers(&current).into_iter().filter(|one| one != FINALIZER).collect();
@@ -238,7 +242,9 @@ fn a_secret_of_somebody_else_is_not_the_providers_to_touch() {
         opaque,
         cluster_uid: String::new(),
         holds: Some(AccessType::Token),
+        endpoint: String::new(),
         issuer: None,
+        extra_scopes: Vec::new(),
         service_account_uid: String::new(),
         issued_at: Timestamp::UNIX_EPOCH,
         expires_at: Timestamp::MAX,

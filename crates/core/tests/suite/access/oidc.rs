@@ -130,6 +130,44 @@ fn another_issuer_is_named_in_the_secret_and_one_that_is_not_published_changes_n
     assert_eq!((world.inside.clone(), world.secrets.clone()), before);
 }
 
+#[test]
+fn a_cluster_that_moves_is_told_in_secrets_of_either_type_at_the_next_look() {
+    for (type_, then) in [("Token", "mint 500"), ("OIDC", "describe")] {
+        let mut world = trusting(issuer(), json!(["Token", "OIDC"]));
+        ask(&mut world, type_, "jane");
+        world.expect("team", "a", ("Granted", "Success"));
+        let before = world.done.len();
+        world.endpoint = "there".to_owned();
+        // Before a token would be renewed: at 400 s, and a look is due after 600.
+        world.looks.clear();
+        world.expect("team", "a", ("Granted", "Success"));
+        assert_eq!(world.done[before..], [then], "{type_}");
+        assert!(world.secrets.values().all(|secret| secret.endpoint == "there"));
+        let again = world.run("team", "a").expect("it is looked at again");
+        assert_eq!(world.done.len(), before + 1, "written once");
+        assert!(again.as_second() <= world.store.now + 600);
+    }
+}
+
+#[test]
+fn other_scopes_are_told_in_the_secret_and_stay_while_nobody_tells_them() {
+    let mut world = trusting(issuer(), json!(["OIDC"]));
+    ask(&mut world, "OIDC", "jane");
+    world.expect("team", "a", ("Granted", "Success"));
+    let mut provider = world.store.get("ClusterProvider", "", "local").expect("there").clone();
+    provider["status"]["profiles"][0]["oidc"]["extraScopes"] = json!(["email", "groups"]);
+    world.store.put(provider);
+    world.expect("team", "a", ("Granted", "Success"));
+    let scopes = |world: &World| world.secrets.values().next().expect("there").extra_scopes.clone();
+    assert_eq!(scopes(&world), ["email", "groups"]);
+    withdraw(&mut world);
+    world.endpoint = "there".to_owned();
+    world.looks.clear();
+    world.expect("team", "a", ("Granted", "Success"));
+    assert_eq!(scopes(&world), ["email", "groups"]);
+    assert!(world.secrets.values().all(|secret| secret.endpoint == "there"));
+}
+
 /// The profile is published no more.
 fn withdraw(world: &mut World) {
     let mut provider = world.store.get("ClusterProvider", "", "local").expect("there").clone();

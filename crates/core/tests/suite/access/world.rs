@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) inside: BTreeMap<String, BTreeMap<(String, ObjectKey), Value>>,
     /// Clusters that do not answer.
     pub(crate) silent: BTreeSet<String>,
+    /// Where Clusters are reached.
+    pub(crate) endpoint: String,
     /// Whether nobody is kept to prefixes.
     pub(crate) unguarded: bool,
     pub(crate) secrets: BTreeMap<ObjectKey, SecretFacts>,
@@ -46,6 +48,7 @@ impl World {
             names: Names::default(),
             inside: BTreeMap::new(),
             silent: BTreeSet::new(),
+            endpoint: "here".to_owned(),
             unguarded: false,
             secrets: BTreeMap::new(),
             looks: BTreeMap::new(),
@@ -73,6 +76,7 @@ impl World {
         let label = "cluster.openmcp.cloud/access-request";
         let all = || objects.into_iter().flatten();
         InsideState {
+            endpoint: self.endpoint.clone(),
             objects: all()
                 .filter(|(place, object)| place.0 != "Namespace" && object["metadata"]["labels"][label] == request_uid)
                 .map(|(_, object)| object.clone())
@@ -177,7 +181,9 @@ impl World {
                         opaque: true,
                         cluster_uid: cluster.uid.clone(),
                         holds: Some(AccessType::Token),
+                        endpoint: self.endpoint.clone(),
                         issuer: None,
+                        extra_scopes: Vec::new(),
                         service_account_uid: account.as_str().expect("a UID").to_owned(),
                         issued_at: now,
                         expires_at: Timestamp::from_second(now.as_second() + lifetime_secs).expect("a time"),
@@ -193,7 +199,9 @@ impl World {
                         opaque: true,
                         cluster_uid: cluster.uid.clone(),
                         holds: Some(AccessType::Oidc),
+                        endpoint: self.endpoint.clone(),
                         issuer: Some((issuer.issuer, issuer.client_id)),
+                        extra_scopes: issuer.extra_scopes,
                         service_account_uid: String::new(),
                         issued_at: Timestamp::UNIX_EPOCH,
                         expires_at: Timestamp::UNIX_EPOCH,
@@ -239,7 +247,9 @@ impl World {
             opaque: true,
             cluster_uid: cluster.uid.clone(),
             holds: None,
+            endpoint: String::new(),
             issuer: None,
+            extra_scopes: Vec::new(),
             service_account_uid: String::new(),
             issued_at: Timestamp::UNIX_EPOCH,
             expires_at: Timestamp::UNIX_EPOCH,
