@@ -28,6 +28,6 @@ pub use tasks::Tasks;
 pub use troubles::Troubles;
 pub use watch::chain;
 pub use watch::{Synced, advice, follow, tell};
-pub use whole::{Kept, Whole};
+pub use whole::{Kept, Mended, Whole};
 pub use worker::{Next, Reconcile, ReconcileError, work};
 pub use write::{Writer, is_conflict, is_gone};

@@ -26,15 +26,27 @@ pub enum Kept {
     Same(Box<DynamicObject>),
     /// It was not there.
     Made(Box<DynamicObject>),
-    /// It said something else; the members that did.
-    Mended(Box<DynamicObject>, Vec<String>),
+    /// It said something else.
+    Mended(Box<Mended>),
+}
+
+/// What said something else than it is to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mended {
+    /// The object as it was.
+    pub before: DynamicObject,
+    /// The object as it is now.
+    pub after: DynamicObject,
+    /// The members that were different.
+    pub members: Vec<String>,
 }
 
 impl Kept {
     /// The object as it is now.
     pub fn object(&self) -> &DynamicObject {
         match self {
-            Kept::Same(object) | Kept::Made(object) | Kept::Mended(object, _) => object,
+            Kept::Same(object) | Kept::Made(object) => object,
+            Kept::Mended(mended) => &mended.after,
         }
     }
 }
@@ -62,7 +74,7 @@ impl Whole<'_> {
             Err(error) if is_gone(&error) => Err(kube::Error::Api(Box::new(conflict()))),
             // A server that adds something of its own has not changed it.
             Ok(after) if after.resource_version() == there.resource_version() => Ok(Kept::Same(Box::new(after))),
-            Ok(after) => Ok(Kept::Mended(Box::new(after), different)),
+            Ok(after) => Ok(Kept::Mended(Box::new(Mended { before: there, after, members: different }))),
             Err(error) => Err(error),
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! Their webhooks are ours as a whole: a condition or a selector that somebody adds would switch reviews off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names::{GROUP, LOCAL_GROUP, PROVIDER_USER_PREFIX};
 use allotment_api::reasons::EventReason;
@@ -18,6 +18,7 @@ use kube::api::{ApiResource, ObjectMeta};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tracing::warn;
 
 use crate::landscape::LandscapeError;
@@ -32,6 +33,8 @@ pub const VALIDATE_PATH: &str = "/validate";
 const TERM: &str = "cluster.openmcp.cloud/kept-by";
 /// What both configurations are called.
 pub(crate) const NAME: &str = "allotment";
+/// Member of a webhook: where the server finds it.
+const CLIENT_CONFIG: &str = "clientConfig";
 /// How long a review may take. It is computed from what is in memory; this bounds the network.
 const TIMEOUT_SECS: i32 = 10;
 
@@ -121,13 +124,13 @@ impl Configurations<'_> {
         let api = Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()));
         let whole = Whole { object: &object, members: &["webhooks"], manager: self.manager };
         let kept = whole.keep(&api).await.map_err(|error| call_failed(format!("keep {plural} {NAME}"), error))?;
-        if let Kept::Mended(after, members) = kept
-            && !members.is_empty()
+        if let Kept::Mended(mended) = kept
+            && was_tampered(&mended.before.data["webhooks"], &object["webhooks"])
         {
             let text = "its webhooks were not what the platform needs, so that writes of its kinds might not have been \
                  reviewed; they are right again";
             warn!(%kind, name = NAME, "{text}");
-            let about: K = serde_json::to_value(&after).and_then(serde_json::from_value).map_err(unreadable)?;
+            let about: K = serde_json::to_value(&mended.after).and_then(serde_json::from_value).map_err(unreadable)?;
             let told = warn_of(self.client, self.seams, &about, EventReason::Repaired, text).await;
             told.map_err(|error| call_failed(format!("tell of {plural} {NAME}"), error))?;
         }
@@ -195,12 +198,59 @@ impl Configurations<'_> {
     /// status are most of all, and nothing about them is judged.
     fn unless_platform(&self, else_if: &str) -> MatchCondition {
         // A text in JSON is a text in CEL.
-        let user = serde_json::Value::from(self.user);
+        let user = Value::from(self.user);
         MatchCondition {
             name: format!("judged.{GROUP}"),
             expression: format!("request.userInfo.username != {user} || ({else_if})"),
         }
     }
+}
+
+/// Whether writes might not have been reviewed while the webhooks were like that: anything differed but where we are found
+/// and by what we are known, which changes with each process and each renewal.
+fn was_tampered(before: &Value, wanted: &Value) -> bool {
+    let (Some(before), Some(wanted)) = (before.as_array(), wanted.as_array()) else { return before != wanted };
+    let same = |(before, wanted): (&Value, &Value)| {
+        let mut before = before.clone();
+        if reaches_none_but_us(&before[CLIENT_CONFIG], &wanted[CLIENT_CONFIG]) {
+            before[CLIENT_CONFIG] = wanted[CLIENT_CONFIG].clone();
+        }
+        before == *wanted
+    };
+    before.len() != wanted.len() || !before.iter().zip(wanted).all(same)
+}
+
+/// Whether a review could be answered by nobody but the platform, there where such reviews are: it was asked for at our
+/// address, or of a server that only our authorities vouch for. Else writes were refused, since nothing goes unreviewed.
+fn reaches_none_but_us(before: &Value, wanted: &Value) -> bool {
+    let same_address = before["url"] == wanted["url"] && before["service"] == wanted["service"];
+    same_address || (path(before) == path(wanted) && believes_no_other(before, wanted))
+}
+
+/// The path at which a webhook is asked.
+fn path(config: &Value) -> Option<&str> {
+    match config["url"].as_str() {
+        Some(url) => url.strip_prefix("https://")?.split_once('/').map(|(_, path)| path),
+        None => config["service"]["path"].as_str()?.strip_prefix('/'),
+    }
+}
+
+/// Whether each authority that is believed is one of ours; where none is named, the machine's are believed.
+fn believes_no_other(before: &Value, wanted: &Value) -> bool {
+    let (Some(before), Some(wanted)) = (authorities(before), authorities(wanted)) else { return false };
+    !before.is_empty() && before.is_subset(&wanted)
+}
+
+/// The certificates of a bundle, as PEM.
+fn authorities(config: &Value) -> Option<BTreeSet<String>> {
+    let bundle = serde_json::from_value::<ByteString>(config["caBundle"].clone()).ok()?;
+    let text = String::from_utf8(bundle.0).ok()?;
+    Some(
+        text.split_inclusive("-----END CERTIFICATE-----")
+            .map(|one| one.trim().to_owned())
+            .filter(|one| !one.is_empty())
+            .collect(),
+    )
 }
 
 /// Every write of our groups: any version, any kind, subresources too.
@@ -232,5 +282,46 @@ mod tests {
         assert_eq!(url("https://hooks.example.com"), "hooks.example.com");
         let service = WebhookAddress::Service { namespace: "n".into(), name: "s".into(), port: 443 };
         assert_eq!(service.server_name(), "s.n.svc");
+    }
+    #[test]
+    fn only_what_could_leave_a_write_unreviewed_is_told_of() {
+        let pem = |name: &str| format!("-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n");
+        let (ours, next, foreign) = (pem("ours"), pem("next"), pem("foreign"));
+        let webhook = |address: &WebhookAddress, path: &str, bundle: &str| {
+            let webhook = ValidatingWebhook {
+                name: "w".to_owned(),
+                client_config: address.client_config(path, bundle),
+                rules: Some(vec![rule()]),
+                ..ValidatingWebhook::default()
+            };
+            serde_json::to_value(webhook).expect("a webhook")
+        };
+        let url = |text: &str| WebhookAddress::Url(text.to_owned());
+        let service = WebhookAddress::Service { namespace: "n".into(), name: "s".into(), port: 443 };
+        let (here, before) = (url("https://127.0.0.1:40001"), url("https://127.0.0.1:9443"));
+        let both = format!("{ours}{next}");
+        let wanted = Value::from(vec![webhook(&here, VALIDATE_PATH, &both)]);
+        let check = |name: &str, webhook: Value, expect: bool| {
+            assert_eq!(was_tampered(&Value::from(vec![webhook]), &wanted), expect, "{name}");
+        };
+        check("the same", webhook(&here, VALIDATE_PATH, &both), false);
+        check("the process before us", webhook(&before, VALIDATE_PATH, &ours), false);
+        check("a Service before us", webhook(&service, VALIDATE_PATH, &both), false);
+        check("before the renewal", webhook(&here, VALIDATE_PATH, &ours), false);
+        check("our address, which cannot be believed", webhook(&here, VALIDATE_PATH, &foreign), false);
+        check("another server", webhook(&before, VALIDATE_PATH, &foreign), true);
+        check("another server too", webhook(&before, VALIDATE_PATH, &format!("{ours}{foreign}")), true);
+        check("a server the machine believes", webhook(&before, VALIDATE_PATH, ""), true);
+        check("what we answer otherwise", webhook(&before, MUTATE_PATH, &ours), true);
+        check("what we answer otherwise here", webhook(&here, MUTATE_PATH, &both), true);
+        let mut narrowed = webhook(&before, VALIDATE_PATH, &ours);
+        narrowed["matchConditions"] = serde_json::json!([{"name": "never", "expression": "false"}]);
+        check("a condition", narrowed, true);
+        let one = webhook(&here, VALIDATE_PATH, &both);
+        assert!(was_tampered(&Value::from(vec![one.clone(), one]), &wanted), "one more");
+        assert!(
+            was_tampered(&Value::from(Vec::<Value>::new()), &wanted) && was_tampered(&Value::Null, &wanted),
+            "none"
+        );
     }
 }
