@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allotment_api::names::PROVIDER_FINALIZER;
+use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessType, ClusterProvider, NameRef, Profile, SupportedTrait, SupportedVersion};
 use allotment_core::providers::{
     Package, PackageRef, ProviderObserved, ProviderPlan, Readiness, Refusal, Removal, decide_provider, outside_group,
 };
+use allotment_core::requests::is_forced;
 use async_trait::async_trait;
 use kube::{Client, ResourceExt};
 
 use super::{Config, Directory, OfferedProfile};
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute};
+use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute, warn_of};
 use crate::world::World;
 
 const MANAGER: &str = "allot-providers";
@@ -78,11 +80,11 @@ impl Providers {
     }
 
     /// Whether it is the turn of what runs outside: not before the ClusterProvider is held, so that nothing outlives it,
-    /// and not once it goes and has no Clusters any more.
+    /// and not once it goes and has no Clusters any more, or by force.
     fn is_served(provider: &ClusterProvider, clusters: &[ObjectKey]) -> bool {
         let held = provider.finalizers().iter().any(|finalizer| finalizer == PROVIDER_FINALIZER);
         let going = provider.metadata.deletion_timestamp.is_some();
-        (held || going) && !(going && clusters.is_empty())
+        (held || going) && !(going && clusters.is_empty()) && !is_forced(&provider.metadata)
     }
 
     async fn decide(&self, key: &ObjectKey, readiness: &Readiness) -> Result<Option<ProviderPlan>, ReconcileError> {
@@ -154,14 +156,21 @@ impl Reconcile for Providers {
             if let ProviderPlan::Done { again: Some(beat) } = plan {
                 return Ok(Next::After(again.map_or(beat, |again| again.min(beat))));
             }
-            if matches!(plan, ProviderPlan::RemoveFinalizer(_)) && !self.end_outside(&key.name, true).await? {
-                return Ok(Next::After(LOOK_AGAIN));
+            if let ProviderPlan::RemoveFinalizer { told, .. } = &plan {
+                if !self.end_outside(&key.name, true).await? {
+                    return Ok(Next::After(LOOK_AGAIN));
+                }
+                let provider = self.world.read().providers.get(key).cloned();
+                if let (Some(provider), Some(told)) = (provider, told) {
+                    let reason = EventReason::DeletedByForce;
+                    warn_of(&self.client, &self.seams, provider.as_ref(), reason, told).await?;
+                }
             }
             let Some(write) = plan.write() else { break };
             if let Some(written) = execute(&self.client, MANAGER, write).await? {
                 self.world.took(written);
             }
-            if matches!(plan, ProviderPlan::RemoveFinalizer(_)) {
+            if matches!(plan, ProviderPlan::RemoveFinalizer { .. }) {
                 break;
             }
         }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::heartbeat::Heartbeat;
 use super::package::Refusal;
-use crate::requests::{Said, add_finalizer, find_condition, named, put, remove_finalizer, to_value, whole_seconds};
+use crate::requests::{
+    Said, add_finalizer, find_condition, is_forced, named, put, remove_finalizer, to_value, whole_seconds,
+};
 use crate::write::{Kind, ObjectKey, Write, write_status};
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, ProviderReason};
@@ -94,8 +96,13 @@ pub enum ProviderPlan {
     },
     /// Take it under the platform's finalizer: its Clusters go before it.
     AddFinalizer(Write),
-    /// Let it go: it has no Clusters.
-    RemoveFinalizer(Write),
+    /// Let it go: it has no Clusters, or it is deleted by force.
+    RemoveFinalizer {
+        /// The write.
+        write: Write,
+        /// What an Event says first: what may be left.
+        told: Option<String>,
+    },
     /// Say in the status whether it can be used and what it offers.
     WriteStatus(Write),
 }
@@ -106,7 +113,7 @@ impl ProviderPlan {
         match self {
             ProviderPlan::Done { .. } => None,
             ProviderPlan::AddFinalizer(write)
-            | ProviderPlan::RemoveFinalizer(write)
+            | ProviderPlan::RemoveFinalizer { write, .. }
             | ProviderPlan::WriteStatus(write) => Some(write),
         }
     }
@@ -116,11 +123,11 @@ impl ProviderPlan {
 pub fn decide_provider(observed: &ProviderObserved<'_>) -> ProviderPlan {
     let metadata = &observed.provider.metadata;
     if metadata.deletion_timestamp.is_some() {
-        let free = observed.clusters.is_empty();
+        let goes = observed.clusters.is_empty() || is_forced(metadata);
         if let Some(write) =
-            remove_finalizer(Kind::ClusterProvider, metadata, names::PROVIDER_FINALIZER).filter(|_| free)
+            remove_finalizer(Kind::ClusterProvider, metadata, names::PROVIDER_FINALIZER).filter(|_| goes)
         {
-            return ProviderPlan::RemoveFinalizer(write);
+            return ProviderPlan::RemoveFinalizer { write, told: left_by_force(observed.clusters) };
         }
     } else if let Some(write) = add_finalizer(Kind::ClusterProvider, metadata, names::PROVIDER_FINALIZER) {
         return ProviderPlan::AddFinalizer(write);
@@ -143,6 +150,18 @@ pub fn decide_provider(observed: &ProviderObserved<'_>) -> ProviderPlan {
         Some(write) => ProviderPlan::WriteStatus(write),
         None => done,
     }
+}
+
+/// What an Event says of a ClusterProvider that goes by force before its Clusters.
+fn left_by_force(clusters: &[ObjectKey]) -> Option<String> {
+    (!clusters.is_empty()).then(|| {
+        format!(
+            "deleted by force: nobody looks after {} any more. They and what was made for them may be left; delete each, \
+             with annotation {}: \"true\" where it does not go, and remove by hand what is left of it",
+            named(clusters.iter().map(|key| format!("Cluster {key}"))),
+            names::FORCE_DELETE
+        )
+    })
 }
 
 fn look_again(observed: &ProviderObserved<'_>) -> Option<Duration> {
@@ -209,18 +228,26 @@ fn judge(observed: &ProviderObserved<'_>) -> (ProviderReason, String) {
     }
     if observed.provider.metadata.deletion_timestamp.is_some() {
         let clusters = named(observed.clusters.iter().map(|key| format!("Cluster {key}")));
-        return (ProviderReason::Deleting, format!("being deleted, waits for {clusters}"));
+        let message = format!("being deleted, waits for {clusters}");
+        return match silence(observed) {
+            // Its Clusters do not go without it: who waits has to know.
+            Some((reason, why)) => (reason, format!("{message}; {why}")),
+            None => (ProviderReason::Deleting, message),
+        };
     }
     if let Package::BuiltIn { readiness: Readiness::NotReady { reason, message }, .. } = &observed.package {
         return (*reason, message.clone());
     }
-    let Package::Outside { heartbeat, run } = &observed.package else {
-        return (ProviderReason::AllGood, "The provider is ready.".to_owned());
-    };
+    silence(observed).unwrap_or_else(|| (ProviderReason::AllGood, "The provider is ready.".to_owned()))
+}
+
+/// Why a provider of another process is not there to act; `None` where it is.
+fn silence(observed: &ProviderObserved<'_>) -> Option<(ProviderReason, String)> {
+    let Package::Outside { heartbeat, run } = &observed.package else { return None };
     let name = observed.provider.metadata.name.as_deref().unwrap_or_default();
     let lease = format!("{}/{}", names::SYSTEM_NAMESPACE, names::provider_object(name));
-    match (heartbeat, run) {
-        (Heartbeat::Alive { .. }, _) => (ProviderReason::AllGood, "The provider is ready.".to_owned()),
+    Some(match (heartbeat, run) {
+        (Heartbeat::Alive { .. }, _) => return None,
         (Heartbeat::Ahead { beat }, _) => {
             let message = format!(
                 "the last heartbeat, renewTime of Lease {lease}, is of {beat}, which is yet to come: set the clocks right"
@@ -240,7 +267,7 @@ fn judge(observed: &ProviderObserved<'_>) -> (ProviderReason, String) {
             let message = format!("no heartbeat since {last}, renewTime of Lease {lease}{why}");
             (ProviderReason::HeartbeatMissed, message)
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -304,10 +331,31 @@ mod tests {
             let word = match plan {
                 ProviderPlan::Done { .. } => "done",
                 ProviderPlan::AddFinalizer(_) => "hold",
-                ProviderPlan::RemoveFinalizer(_) => "let go",
+                ProviderPlan::RemoveFinalizer { told, .. } => {
+                    assert_eq!(told.is_some(), !clusters.is_empty(), "what may be left is told: {told:?}");
+                    "let go"
+                }
                 ProviderPlan::WriteStatus(_) => "status",
             };
             assert_eq!(word, expect, "{finalizers:?} going {going} with {clusters:?}");
+        }
+    }
+
+    #[test]
+    fn a_provider_that_is_deleted_by_force_does_not_wait_for_its_clusters_and_names_them() {
+        let held = &[names::PROVIDER_FINALIZER, "example.com/theirs"][..];
+        let cluster = [ObjectKey::new("n", "c")];
+        for (going, value, goes) in [(true, "true", true), (true, "false", false), (false, "true", false)] {
+            let mut forced = provider("p", held, going);
+            forced.metadata.annotations = Some([(names::FORCE_DELETE.to_owned(), value.to_owned())].into());
+            match decide(&forced, outside(missed(), Run::Running), &cluster) {
+                ProviderPlan::RemoveFinalizer { write: Write::Patch { patch, .. }, told: Some(told) } => {
+                    assert!(goes, "going {going}, {value}");
+                    assert_eq!(patch["metadata"]["finalizers"], json!(["example.com/theirs"]), "others' stay");
+                    assert!(told.contains("Cluster n/c") && told.contains("may be left"), "{told}");
+                }
+                plan => assert!(!goes, "{plan:?}"),
+            }
         }
     }
 
@@ -333,6 +381,15 @@ mod tests {
             ("p", outside(alive(), Run::Running), false, true, "AllGood", "The provider is ready.", 0),
             ("p", outside(alive(), failed(false)), false, true, "AllGood", "The provider is ready.", 0),
             ("p", outside(alive(), Run::Running), true, false, "Deleting", "waits for Cluster n/c", 0),
+            (
+                "p",
+                outside(missed(), Run::Running),
+                true,
+                false,
+                "HeartbeatMissed",
+                "waits for Cluster n/c; no heart",
+                0,
+            ),
             ("p", outside(missed(), Run::Running), false, false, "HeartbeatMissed", "allot-system/provider-p", 0),
             ("p", outside(missed(), failed(false)), false, false, "HeartbeatMissed", "it ended", 0),
         ] {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
-use allotment_api::reasons::{ClusterConditionReason, ConditionType};
+use allotment_api::reasons::{ClusterConditionReason, ConditionType, ProviderReason};
 use allotment_api::requests::{Cluster, ClusterSpec, ClusterStatus, DeletionPolicy, PurposeSpec};
 use allotment_machinery::duration::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -15,7 +15,8 @@ use super::conditions::{Said, find, is_true, put, whole_seconds};
 use super::making::ceilings;
 use super::plan::{ClusterPlan, ConfirmAbsent};
 use super::request::{
-    add_finalizer, annotate, is_forced, note_lost, release_write, remove_finalizer, tenant_of, to_value,
+    add_finalizer, annotate, has_finalizer, is_forced, note_lost, release_write, remove_finalizer, remove_finalizers,
+    tenant_of, to_value,
 };
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
 use super::spares;
@@ -119,15 +120,58 @@ fn decide_deletion(snapshot: &Snapshot, cluster: &Cluster, users: &BTreeSet<Stri
     {
         return ClusterPlan::NoteLost(write);
     }
-    if (users.is_empty() || is_forced(&cluster.metadata))
-        && let Some(write) = remove_finalizer(Kind::Cluster, &cluster.metadata, names::CLUSTER_FINALIZER)
+    let metadata = &cluster.metadata;
+    if is_forced(metadata) {
+        let silent = silent_holders(snapshot, cluster);
+        let finalizers: Vec<&str> =
+            [names::CLUSTER_FINALIZER].into_iter().chain(silent.iter().map(|held| held.0)).collect();
+        if let Some(write) = remove_finalizers(Kind::Cluster, metadata, &finalizers) {
+            let held = has_finalizer(metadata, names::CLUSTER_FINALIZER);
+            return ClusterPlan::RemoveFinalizer { write, told: lost_by_force(cluster, users, held, &silent) };
+        }
+    } else if users.is_empty()
+        && let Some(write) = remove_finalizer(Kind::Cluster, metadata, names::CLUSTER_FINALIZER)
     {
-        let told = (!users.is_empty()).then(|| {
-            format!("deleted by force: {} lost it; credentials may work until it is gone", named(users.iter().cloned()))
-        });
-        return ClusterPlan::RemoveFinalizer { write, told };
+        return ClusterPlan::RemoveFinalizer { write, told: None };
     }
     tell(snapshot, cluster, users, now, None)
+}
+
+/// The finalizers of providers of other processes that are not there to act, each with the provider and why it is not.
+/// One that lives takes away what it made, by force too, and lets go itself.
+fn silent_holders<'a>(snapshot: &Snapshot, cluster: &'a Cluster) -> Vec<(&'a str, &'a str, String)> {
+    let held = cluster.metadata.finalizers.iter().flatten();
+    let held = held.filter_map(|held| Some((held.as_str(), held.strip_prefix(names::OUTSIDE_FINALIZER_PREFIX)?)));
+    held.filter_map(|(held, name)| Some((held, name, why_silent(snapshot, name)?))).collect()
+}
+
+/// Why a provider is not there to act; `None` where it is, be it to its end.
+fn why_silent(snapshot: &Snapshot, provider: &str) -> Option<String> {
+    let Some(provider) = snapshot.providers.get(provider) else { return Some("is gone".to_owned()) };
+    let status = provider.status.as_ref()?;
+    let acts = status.ready || status.reason == ProviderReason::Deleting.as_str();
+    (!acts).then(|| format!("is not ready ({})", status.reason))
+}
+
+/// What an Event says of a Cluster that goes by force: who loses it, as long as the platform `held` it, and what may be left.
+fn lost_by_force(
+    cluster: &Cluster,
+    users: &BTreeSet<String>,
+    held: bool,
+    silent: &[(&str, &str, String)],
+) -> Option<String> {
+    let lost = (held && !users.is_empty())
+        .then(|| format!("{} lost it; credentials may work until it is gone", named(users.iter().cloned())));
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let left = silent.iter().map(|(_, name, why)| {
+        format!(
+            "what ClusterProvider {name:?} made for it, profile {:?}, UID {uid}, may be left, as that {why}: look there \
+             and remove it by hand",
+            cluster.spec.cluster_provider_ref.profile
+        )
+    });
+    let told: Vec<String> = lost.into_iter().chain(left).collect();
+    (!told.is_empty()).then(|| format!("deleted by force: {}", told.join("; ")))
 }
 
 /// The next tenant that has to know that it loses the Cluster: what else tells of it, the Grant, may go before the
@@ -260,8 +304,12 @@ fn desired_status(
     users: &BTreeSet<String>,
     now: Timestamp,
 ) -> ClusterStatus {
-    let said =
-        [provisioned(cluster), withdrawn(snapshot, cluster), deletion_blocked(cluster, users), ready(cluster, old)];
+    let said = [
+        provisioned(cluster),
+        withdrawn(snapshot, cluster),
+        deletion_blocked(snapshot, cluster, users),
+        ready(cluster, old),
+    ];
     let generation = cluster.metadata.generation;
     // Each in its place: where that is, the server decides, which merges what two controllers apply.
     let mut conditions = old.conditions.clone();
@@ -300,7 +348,7 @@ fn withdrawn(snapshot: &Snapshot, cluster: &Cluster) -> Said {
     Said::new(ConditionType::Withdrawn, status, reason.as_str(), message)
 }
 
-fn deletion_blocked(cluster: &Cluster, users: &BTreeSet<String>) -> Said {
+fn deletion_blocked(snapshot: &Snapshot, cluster: &Cluster, users: &BTreeSet<String>) -> Said {
     let said = |status, reason: ClusterConditionReason, message: String| {
         Said::new(ConditionType::DeletionBlocked, status, reason.as_str(), message)
     };
@@ -308,7 +356,14 @@ fn deletion_blocked(cluster: &Cluster, users: &BTreeSet<String>) -> Said {
         return said(false, ClusterConditionReason::NotDeleting, "the Cluster is not being deleted".to_owned());
     }
     if users.is_empty() {
-        let message = "nothing keeps the Cluster from being deleted".to_owned();
+        let message = match silent_holders(snapshot, cluster).first() {
+            None => "nothing keeps the Cluster from being deleted".to_owned(),
+            Some((_, name, why)) => format!(
+                "nobody uses the Cluster; it waits for ClusterProvider {name:?}, which {why}. Annotation {}: \"true\" lets \
+                 it go without",
+                names::FORCE_DELETE
+            ),
+        };
         return said(false, ClusterConditionReason::NotInUse, message);
     }
     said(true, ClusterConditionReason::InUse, format!("in use by {}", named(users.iter().cloned())))

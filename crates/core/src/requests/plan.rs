@@ -165,7 +165,7 @@ pub enum ClusterPlan {
     RemoveFinalizer {
         /// The write.
         write: Write,
-        /// What an Event says first: who loses the Cluster.
+        /// What an Event says first: who loses the Cluster, and what may be left of it.
         told: Option<String>,
     },
     /// Say in the status what was found.

@@ -385,10 +385,15 @@ pub(crate) fn configured_metadata(
 
 /// The write that removes a finalizer; `None` where it is not there.
 pub(crate) fn remove_finalizer(kind: Kind, metadata: &ObjectMeta, finalizer: &str) -> Option<Write> {
-    has_finalizer(metadata, finalizer).then(|| {
-        let rest = metadata.finalizers.iter().flatten().filter(|have| *have != finalizer).map(String::as_str);
+    remove_finalizers(kind, metadata, &[finalizer])
+}
+
+/// The write that removes these finalizers at once; `None` where none of them is there.
+pub(crate) fn remove_finalizers(kind: Kind, metadata: &ObjectMeta, finalizers: &[&str]) -> Option<Write> {
+    finalizers.iter().any(|finalizer| has_finalizer(metadata, finalizer)).then(|| {
+        let all = metadata.finalizers.iter().flatten().map(String::as_str);
         let mut patched = preconditions(metadata);
-        patched.insert("finalizers".to_owned(), Value::from_iter(rest));
+        patched.insert("finalizers".to_owned(), Value::from_iter(all.filter(|have| !finalizers.contains(have))));
         Write::Patch { kind, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
     })
 }

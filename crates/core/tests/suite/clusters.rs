@@ -219,6 +219,56 @@ fn a_cluster_gone_by_force_leaves_the_request_granted_and_lost() {
 }
 
 #[test]
+fn force_lets_a_cluster_go_whose_provider_of_another_process_is_not_there_to_act() {
+    let silent = json!({"ready": false, "reason": "HeartbeatMissed"});
+    let ending = json!({"ready": false, "reason": "Deleting"});
+    for (provider, forced, goes) in [
+        (Some(silent.clone()), true, true),
+        (None, true, true),
+        (Some(silent), false, false),
+        (None, false, false),
+        // Those who can are to take away what they made.
+        (Some(json!({"ready": true, "reason": "AllGood"})), true, false),
+        (Some(ending), true, false),
+    ] {
+        let mut store = landscape();
+        store.put(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "c", "namespace": "home", "uid": "u-c", "finalizers":
+                ["cluster.openmcp.cloud/cluster", "provider.cluster.openmcp.cloud/far", "example.com/theirs"]},
+            "spec": {"clusterProviderRef": {"name": "far", "profile": "x"}, "purposes": [], "dedicated": false}}));
+        if let Some(status) = &provider {
+            store.put(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterProvider",
+                "metadata": {"name": "far"}, "spec": {"package": "far"}, "status": status}));
+        }
+        let key = ObjectKey::new("home", "c");
+        store.delete(&("Cluster".to_owned(), key.clone()));
+        if forced {
+            let force = json!({"metadata": {"annotations": {"cluster.openmcp.cloud/force-delete": "true"}}});
+            store.edit("Cluster", &key.namespace, &key.name, &force);
+        }
+        let mut scheduler = Scheduler::default();
+        scheduler.observe(&store, usize::MAX);
+        let told = match decide_cluster(&scheduler.snapshot, &key, store.time()) {
+            ClusterPlan::RemoveFinalizer { told, .. } => told,
+            plan => panic!("{plan:?}"),
+        };
+        let names =
+            told.as_ref().is_some_and(|told| told.contains("ClusterProvider \"far\"") && told.contains("UID uid-"));
+        assert_eq!(names, goes, "{provider:?} forced {forced}: {told:?}");
+        settle(&mut store, &mut scheduler, &mut Names::default());
+        let left = store.get("Cluster", "home", "c").expect("others hold it");
+        let kept = match goes {
+            true => json!(["example.com/theirs"]),
+            false => json!(["provider.cluster.openmcp.cloud/far", "example.com/theirs"]),
+        };
+        assert_eq!(left["metadata"]["finalizers"], kept, "{provider:?} forced {forced}");
+        let blocked = condition(left, "DeletionBlocked")["message"].as_str().expect("text");
+        let waits = !goes && !forced;
+        assert_eq!(blocked.contains("far") && blocked.contains("force-delete"), waits, "{provider:?}: {blocked}");
+    }
+}
+
+#[test]
 fn a_forged_grant_of_a_cluster_that_is_gone_is_not_taken_for_a_lost_one() {
     for roomy in [true, false] {
         let mut store = landscape();
