@@ -200,6 +200,41 @@ async fn what_may_not_run_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn a_file_that_may_not_run_for_a_while_costs_its_provider_nothing_and_nothing_keeps_what_goes() {
+    if is_beside() {
+        return;
+    }
+    let folder = Folder::new();
+    let planes = Planes::start(&folder).await;
+    let admin = planes.admin.clone();
+    let providers = Api::<ClusterProvider>::all(admin.clone());
+    let offers =
+        |provider: &ClusterProvider| provider.status.as_ref().is_some_and(|status| !status.profiles.is_empty());
+    let accounts = Api::<ServiceAccount>::namespaced(admin.clone(), "allot-system");
+    let uid = until(&accounts, "provider-planes", |_| true).await.metadata.uid;
+    let file = folder.0.join("providers/planes.py");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o775)).expect("its mode");
+    let message = until_refused(&admin, "planes", "PackageNotAllowed").await;
+    assert!(message.contains("chmod go-w"), "{message}");
+    assert!(offers(&providers.get("planes").await.expect("it is there")), "its Clusters would be withdrawn");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode");
+    until(&providers, "planes", is_good).await;
+    assert_eq!(accounts.get("provider-planes").await.expect("it is there").metadata.uid, uid);
+
+    // What the provider may write it may want to keep.
+    let keep = json!({"metadata": {"finalizers": ["example.com/keep"]}});
+    let (params, keep) = (PatchParams::default(), Patch::Merge(&keep));
+    let desks = Api::<Secret>::namespaced(admin.clone(), "allot-planes");
+    let leases = Api::<Lease>::namespaced(admin.clone(), "allot-system");
+    desks.patch("access-planes", &params, &keep).await.expect("it may");
+    leases.patch("provider-planes", &params, &keep).await.expect("it may");
+    providers.delete("planes", &DeleteParams::default()).await.expect("it may go");
+    until_gone(&providers, "planes").await;
+    assert!(desks.get_opt("access-planes").await.expect("an answer").is_none());
+    assert!(leases.get_opt("provider-planes").await.expect("an answer").is_none());
+}
+
+#[tokio::test]
 async fn an_image_is_deployed_with_an_identity_and_taken_away_with_its_cluster_provider() {
     if !is_beside() {
         return;

@@ -59,7 +59,9 @@ impl Reconcile for Planes {
             let order = |provider: &Arc<dyn Provider>| self.directory.order(&self.world, provider.as_ref(), &cluster);
             let (finalizer, now) = (provider.finalizer(), self.seams.now());
             let published = self.world.read().snapshot.publishes_profile_of(&cluster);
-            match decide_plane(&PlaneObserved { cluster: &cluster, finalizer, published, answer: &answer, now }) {
+            let (remote, answer_now) = (provider.is_remote(), &answer);
+            let observed = PlaneObserved { cluster: &cluster, finalizer, published, remote, answer: answer_now, now };
+            match decide_plane(&observed) {
                 PlanePlan::Done { again } => return Ok(again.map_or(Next::Change, Next::After)),
                 PlanePlan::Serve => answer = Answer::Served(provider.ensure(&order(&provider)).await?),
                 PlanePlan::Remove => answer = Answer::Removed(provider.remove(&order(&provider)).await?),

@@ -103,14 +103,20 @@ impl Providers {
         Ok(Some(decide_provider(&ProviderObserved { provider: &provider, package, clusters: &clusters, now })))
     }
 
-    /// Whether anything outside is to go: nobody wants it, or no more.
-    fn is_unwanted_outside(&self, key: &ObjectKey) -> bool {
+    /// Ends what may not go on outside: all of it where nobody wants it any more, the process alone where its package may
+    /// not run as things are. Gives whether that is done.
+    async fn end_what_may_not_go_on(&self, key: &ObjectKey) -> Result<bool, ReconcileError> {
         let provider = self.world.read().providers.get(key).cloned();
-        let Some(provider) = provider else { return true };
-        let built_in = self.directory.packages();
-        let refused =
-            |outside: &Arc<super::Outside>| outside.admit(&key.name, &provider.spec.package, &built_in).is_err();
-        self.directory.by_package(&provider.spec.package).is_some() || self.directory.outside().is_none_or(refused)
+        let Some(provider) = provider else { return self.end_outside(&key.name, true).await };
+        let package = provider.spec.package.as_str();
+        let Some(outside) = self.directory.outside().filter(|_| self.directory.by_package(package).is_none()) else {
+            return self.end_outside(&key.name, false).await;
+        };
+        match outside.admit(&key.name, package, &self.directory.packages()) {
+            Ok(_) => Ok(true),
+            Err(refusal) if refusal.keeps() => Ok(outside.halt(&key.name).await? == Removal::Gone),
+            Err(_) => self.end_outside(&key.name, false).await,
+        }
     }
 }
 
@@ -147,8 +153,7 @@ impl Reconcile for Providers {
             Some(built_in) => built_in.readiness().await,
             None => (Readiness::Ready, None),
         };
-        let gone = self.world.read().providers.get(key).is_none();
-        if self.is_unwanted_outside(key) && !self.end_outside(&key.name, gone).await? {
+        if !self.end_what_may_not_go_on(key).await? {
             return Ok(Next::After(LOOK_AGAIN));
         }
         for _ in 0..MOST_STEPS {

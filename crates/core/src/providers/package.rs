@@ -75,12 +75,26 @@ pub struct Refusal {
     pub reason: ProviderReason,
     /// For people.
     pub message: String,
+    /// Whether it may pass though nobody touches the ClusterProvider: it is about a file, and nothing tells of those.
+    pub may_pass: bool,
 }
 
 impl Refusal {
     /// A package that is not one that may run here; `why` names what to do.
     pub fn not_allowed(why: impl Into<String>) -> Self {
-        Refusal { reason: ProviderReason::PackageNotAllowed, message: format!("spec.package: {}", why.into()) }
+        let message = format!("spec.package: {}", why.into());
+        Refusal { reason: ProviderReason::PackageNotAllowed, message, may_pass: false }
+    }
+
+    /// An executable that may not run as it lies there now; `why` names what to do.
+    pub fn not_as_it_lies(why: impl Into<String>) -> Self {
+        Refusal { may_pass: true, ..Refusal::not_allowed(why) }
+    }
+
+    /// Whether what the provider has stays: its identity and what it published. It may run again as soon as the owner of the
+    /// machine mends what is wrong, and its Clusters are there meanwhile.
+    pub fn keeps(&self) -> bool {
+        self.reason == ProviderReason::PackageNotAllowed
     }
 
     /// An image, where there is nothing to run it.
@@ -89,7 +103,7 @@ impl Refusal {
             "spec.package: \"{image}\" is an image, which needs a platform on Kubernetes (`allot controllers`); here \
              run builtin:local, or an executable below --provider-dir"
         );
-        Refusal { reason: ProviderReason::PackageNeedsKubernetes, message }
+        Refusal { reason: ProviderReason::PackageNeedsKubernetes, message, may_pass: false }
     }
 
     /// An executable, where no folder of providers is named.

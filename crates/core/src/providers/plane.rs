@@ -17,6 +17,8 @@ use crate::write::{Kind, Write, without_nulls, write_status};
 
 /// When to ask again for a cluster that is being made or removed by something that does not tell.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// When to ask again for a cluster elsewhere that is unwell: as long as it has been so, within these bounds.
+const UNWELL_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 
 /// How a cluster does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub struct PlaneObserved<'a> {
     pub finalizer: &'a str,
     /// Whether its profile is published: nothing is begun for one of a profile that is not.
     pub published: bool,
+    /// Whether the cluster is elsewhere, where not all that makes it well again can be seen from here.
+    pub remote: bool,
     /// What the provider said in this pass.
     pub answer: &'a Answer,
     /// The time now.
@@ -155,8 +159,12 @@ fn report(observed: &PlaneObserved<'_>, health: &Health, going: bool) -> PlanePl
     put(&mut new.conditions, said.written(&old.conditions, cluster.metadata.generation, observed.now));
     new.phase = Some(if going { ClusterPhase::Deleting } else { phase });
     if new == old {
-        let waiting = matches!(health, Health::Progressing { .. }) && !going;
-        return PlanePlan::Done { again: waiting.then_some(ASK_AGAIN) };
+        let again = match health {
+            Health::Progressing { .. } => (!going).then_some(ASK_AGAIN),
+            Health::Unhealthy { .. } => observed.remote.then(|| unwell_again(&old, observed.now)),
+            Health::Healthy { .. } => None,
+        };
+        return PlanePlan::Done { again };
     }
     let new = ClusterStatus { last_reconcile_time: Some(Time(whole_seconds(observed.now))), ..new };
     let own = json!({
@@ -167,6 +175,13 @@ fn report(observed: &PlaneObserved<'_>, health: &Health, going: bool) -> PlanePl
         Some(write) => PlanePlan::WriteStatus(write),
         None => PlanePlan::Done { again: None },
     }
+}
+
+fn unwell_again(status: &ClusterStatus, now: Timestamp) -> Duration {
+    let since = find_condition(&status.conditions, ConditionType::ClusterHealthy)
+        .and_then(|said| Duration::try_from(now.duration_since(said.last_transition_time.0)).ok());
+    let (least, most) = UNWELL_AGAIN;
+    since.unwrap_or(least).clamp(least, most)
 }
 
 #[cfg(test)]
@@ -190,7 +205,7 @@ mod tests {
     }
 
     fn decide(cluster: &Cluster, answer: &Answer) -> PlanePlan {
-        decide_plane(&PlaneObserved { cluster, finalizer: OURS, published: true, answer, now: NOW })
+        decide_plane(&PlaneObserved { cluster, finalizer: OURS, published: true, remote: false, answer, now: NOW })
     }
 
     fn waiting() -> Removal {
@@ -218,6 +233,7 @@ mod tests {
                 cluster: &cluster,
                 finalizer: OURS,
                 published: false,
+                remote: false,
                 answer,
                 now: NOW,
             }))
@@ -247,6 +263,26 @@ mod tests {
         ] {
             let plan = decide(&cluster(finalizers, going, Value::Null), &answer);
             assert_eq!(word(&plan), expect, "{finalizers:?} going {going} {answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_elsewhere_that_is_unwell_is_asked_for_again_ever_more_rarely() {
+        let taken = Health::Unhealthy { reason: ClusterConditionReason::Unreachable, message: "no answer".into() };
+        let answer = Answer::Served(taken);
+        let mut before = cluster(&[OURS], false, Value::Null);
+        let PlanePlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, &answer) else {
+            panic!("it is told");
+        };
+        before.status = serde_json::from_value(object["status"].clone()).expect("a status");
+        for (later, remote, expect) in
+            [(0, true, Some(5)), (12, true, Some(12)), (3600, true, Some(30)), (12, false, None)]
+        {
+            let now = Timestamp::from_second(NOW.as_second() + later).expect("a time");
+            let observed =
+                PlaneObserved { cluster: &before, finalizer: OURS, published: true, remote, answer: &answer, now };
+            let again = expect.map(Duration::from_secs);
+            assert_eq!(decide_plane(&observed), PlanePlan::Done { again }, "{later} s later, remote {remote}");
         }
     }
 

@@ -18,6 +18,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+/// When to look again at a file that may not run.
+const REFUSED_AGAIN: Duration = Duration::from_secs(5);
 /// Most ProviderConfigs of which the status says what is wrong with them.
 const MOST_UNUSABLE: usize = 8;
 
@@ -142,7 +144,7 @@ pub fn decide_provider(observed: &ProviderObserved<'_>) -> ProviderPlan {
     // Against what is stored: where there is no status, `ready: false` is written and not left out.
     let (old, new) = (to_value(&observed.provider.status), to_value(&new));
     let mut own = new.clone();
-    if let (Package::Outside { .. }, Value::Object(members)) = (&observed.package, &mut own) {
+    if let (true, Value::Object(members)) = (owns_profiles(&observed.package), &mut own) {
         // Its profiles are the provider's own to write.
         members.remove("profiles");
     }
@@ -164,10 +166,20 @@ fn left_by_force(clusters: &[ObjectKey]) -> Option<String> {
     })
 }
 
+/// Whether the provider publishes its profiles itself, though it may not run just now.
+fn owns_profiles(package: &Package) -> bool {
+    match package {
+        Package::BuiltIn { .. } => false,
+        Package::Outside { .. } => true,
+        Package::Refused(refusal) => refusal.keeps(),
+    }
+}
+
 fn look_again(observed: &ProviderObserved<'_>) -> Option<Duration> {
     match &observed.package {
         Package::Outside { heartbeat, .. } => heartbeat.look_again(observed.now),
-        Package::BuiltIn { .. } | Package::Refused(_) => None,
+        Package::Refused(refusal) => refusal.may_pass.then_some(REFUSED_AGAIN),
+        Package::BuiltIn { .. } => None,
     }
 }
 
@@ -178,6 +190,8 @@ fn desired_status(observed: &ProviderObserved<'_>, old: &ClusterProviderStatus) 
         // They stay while it is deleted or not ready: its Clusters are not withdrawn, they wait or go on.
         Package::BuiltIn { profiles, .. } => profiles.clone(),
         Package::Outside { .. } => old.profiles.clone(),
+        // It is not ready, which keeps new Clusters away; those that are there are not withdrawn for a `chmod`.
+        Package::Refused(refusal) if refusal.keeps() => old.profiles.clone(),
         Package::Refused(_) => Vec::new(),
     };
     let ready = reason == ProviderReason::AllGood;
@@ -223,7 +237,7 @@ fn configs_said(package: &Package, old: &ClusterProviderStatus) -> Option<Said> 
 
 /// Whether it takes new Clusters, and what to say of that.
 fn judge(observed: &ProviderObserved<'_>) -> (ProviderReason, String) {
-    if let Package::Refused(Refusal { reason, message }) = &observed.package {
+    if let Package::Refused(Refusal { reason, message, .. }) = &observed.package {
         return (*reason, message.clone());
     }
     if observed.provider.metadata.deletion_timestamp.is_some() {
@@ -418,9 +432,26 @@ mod tests {
         let plan = decide(&before, outside(alive(), Run::Running), &[]);
         let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = plan else { panic!("{plan:?}") };
         assert!(object["status"].get("profiles").is_none() && object["status"]["ready"] == true, "{object}");
-        let refused = decide(&before, refused(Refusal::no_folder("p")), &[]);
-        let ProviderPlan::WriteStatus(Write::PatchStatus { patch, .. }) = refused else { panic!("{refused:?}") };
+        let gone = decide(&before, refused(Refusal::needs_kubernetes("p")), &[]);
+        let ProviderPlan::WriteStatus(Write::PatchStatus { patch, .. }) = gone else { panic!("{gone:?}") };
         assert!(patch["status"]["profiles"].is_null(), "what cannot run offers nothing: {patch}");
+    }
+
+    #[test]
+    fn a_file_that_may_not_run_for_a_moment_costs_no_profiles_and_is_looked_at_again() {
+        let mut before = provider("p", &[names::PROVIDER_FINALIZER], false);
+        before.status = serde_json::from_value(json!({"ready": true, "profiles": [{"name": "a"}]})).expect("a status");
+        let refusal = refused(Refusal::not_as_it_lies("others may write it"));
+        let plan = decide(&before, refusal.clone(), &[]);
+        let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = plan else { panic!("{plan:?}") };
+        let mut told = object["status"].clone();
+        assert!(told.get("profiles").is_none() && told["reason"] == "PackageNotAllowed", "{told}");
+        told["profiles"] = json!([{"name": "a"}]);
+        before.status = serde_json::from_value(told).expect("a status");
+        assert_eq!(decide(&before, refusal, &[]), ProviderPlan::Done { again: Some(REFUSED_AGAIN) });
+        // What its text alone forbids is not allowed by waiting.
+        let by_text = refused(Refusal { may_pass: false, ..Refusal::not_as_it_lies("others may write it") });
+        assert_eq!(decide(&before, by_text, &[]), ProviderPlan::Done { again: None });
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Runner for Children {
             (PackageRef::Image(image), _) => Err(Refusal::needs_kubernetes(image)),
             (PackageRef::Executable(path) | PackageRef::BuiltIn(path), None) => Err(Refusal::no_folder(path)),
             (PackageRef::Executable(path) | PackageRef::BuiltIn(path), Some(dir)) => {
-                admit::resolve(dir, path).map(drop).map_err(Refusal::not_allowed)
+                admit::resolve(dir, path).map(drop).map_err(Refusal::not_as_it_lies)
             }
         }
     }

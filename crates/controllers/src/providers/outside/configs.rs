@@ -30,6 +30,10 @@ struct Group {
     configs: BTreeMap<String, (String, BTreeSet<String>)>,
     /// The same of a list that is not complete yet.
     incoming: Option<BTreeMap<String, (String, BTreeSet<String>)>>,
+    /// Whether they were all seen once, so that what is not here is not there.
+    listed: bool,
+    /// The ClusterProviders that asked before.
+    waiting: BTreeSet<String>,
 }
 
 /// Groups that are followed.
@@ -58,17 +62,16 @@ impl FollowedConfigs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The Secrets that the ProviderConfigs of a ClusterProvider name, as far as is known; from now on they are followed.
-    pub(super) fn follow(&self, provider: &str, group: &str) -> BTreeSet<String> {
+    /// The Secrets that the ProviderConfigs of a ClusterProvider name; from now on they are followed. Nothing where that is not
+    /// known yet: the ClusterProvider is woken once it is.
+    pub(super) fn follow(&self, provider: &str, group: &str) -> Option<BTreeSet<String>> {
         let mut state = self.state();
         let before = state.group_of.insert(provider.to_owned(), group.to_owned());
         if before.is_some_and(|before| before != group) {
             state.drop_unused();
         }
         let (known, _) = state.groups.entry(group.to_owned()).or_insert_with(|| self.begin(group));
-        let known = lock(known);
-        let own = known.configs.values().filter(|(of, _)| of == provider);
-        own.flat_map(|(_, secrets)| secrets.iter().cloned()).collect()
+        lock(known).secrets_of(provider)
     }
 
     /// Follows no more for that ClusterProvider.
@@ -122,6 +125,10 @@ async fn follow(api: Api<DynamicObject>, known: Arc<Mutex<Group>>, providers: Ar
                     changed.into_iter().for_each(|provider| providers.add(ObjectKey::cluster_wide(provider)));
                 }
                 Err(error) => {
+                    if is_undefined(&error) {
+                        let changed = lock(&known).take_none();
+                        changed.into_iter().for_each(|provider| providers.add(ObjectKey::cluster_wide(provider)));
+                    }
                     debug!(error = %chain(&error), "ProviderConfigs cannot be followed yet");
                     break;
                 }
@@ -131,7 +138,27 @@ async fn follow(api: Api<DynamicObject>, known: Arc<Mutex<Group>>, providers: Ar
     }
 }
 
+/// Whether there is no such kind: nothing is of it.
+fn is_undefined(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+}
+
 impl Group {
+    fn secrets_of(&mut self, provider: &str) -> Option<BTreeSet<String>> {
+        if !self.listed {
+            self.waiting.insert(provider.to_owned());
+            return None;
+        }
+        let own = self.configs.values().filter(|(of, _)| of == provider);
+        Some(own.flat_map(|(_, secrets)| secrets.iter().cloned()).collect())
+    }
+
+    /// Takes in that there are none.
+    fn take_none(&mut self) -> BTreeSet<String> {
+        self.incoming = Some(BTreeMap::new());
+        self.take(Event::InitDone)
+    }
+
     /// Takes in what the watch says; gives the ClusterProviders whose Secrets changed.
     fn take(&mut self, event: Event<DynamicObject>) -> BTreeSet<String> {
         match event {
@@ -152,8 +179,11 @@ impl Group {
             Event::InitDone => {
                 let after = self.incoming.take().unwrap_or_default();
                 let before = std::mem::replace(&mut self.configs, after);
+                self.listed = true;
                 let names: BTreeSet<&String> = before.keys().chain(self.configs.keys()).collect();
-                names.into_iter().flat_map(|name| changed(before.get(name), self.configs.get(name))).collect()
+                let mut woken = std::mem::take(&mut self.waiting);
+                woken.extend(names.into_iter().flat_map(|name| changed(before.get(name), self.configs.get(name))));
+                woken
             }
         }
     }
@@ -188,6 +218,21 @@ mod tests {
 
     fn names(set: &[&str]) -> BTreeSet<String> {
         set.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn until_the_first_list_is_there_nothing_is_known_and_who_asked_is_woken() {
+        let mut group = Group::default();
+        assert_eq!(group.secrets_of("p"), None);
+        group.take(Event::Init);
+        group.take(Event::InitApply(config("a", "q", "s")));
+        assert_eq!(group.secrets_of("q"), None, "of half a list nothing is known");
+        assert_eq!(group.take(Event::InitDone), names(&["p", "q"]));
+        assert_eq!((group.secrets_of("p"), group.secrets_of("q")), (Some(names(&[])), Some(names(&["s"]))));
+        // Where the kind is not defined, there are none.
+        let mut group = Group::default();
+        assert_eq!(group.secrets_of("p"), None);
+        assert_eq!((group.take_none(), group.secrets_of("p")), (names(&["p"]), Some(names(&[]))));
     }
 
     #[test]

@@ -75,11 +75,13 @@ impl Runner for Deployments {
 
     async fn end(&self, provider: &str) -> Result<Removal, RunnerError> {
         let deployed = Deployed { provider, image: "", pull_secrets: &[], environment: &self.environment };
-        for object in deployment_objects(&deployed).iter().rev() {
-            objects::delete(&self.client, object).await.map_err(failed("stop", provider))?;
-        }
+        // As long as a Pod of it ends, nothing else acts under its name.
         self.applied().remove(provider);
-        Ok(Removal::Gone)
+        let mut left = false;
+        for object in deployment_objects(&deployed).iter().rev() {
+            left |= !objects::delete(&self.client, object).await.map_err(failed("stop", provider))?;
+        }
+        Ok(if left { Removal::Going } else { Removal::Gone })
     }
 
     async fn forget(&self, _provider: &str) -> Result<(), RunnerError> {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use allotment_api::names::provider_object;
+use allotment_api::names::{SYSTEM_NAMESPACE, provider_object};
 use allotment_api::requests::{AccessBy, Cluster, ClusterProvider};
 use allotment_core::providers::{Heartbeat, OutsideIdentity, PackageRef, Refusal, Removal, Run, outside_group};
 use async_trait::async_trait;
@@ -167,11 +167,16 @@ impl Outside {
     /// Makes the identity of a ClusterProvider as far as it is not there, and has its package run.
     pub(crate) async fn serve(&self, provider: &ClusterProvider, group: String) -> Result<Run, ReconcileError> {
         let name = provider.name_any();
-        let secrets = self.configs.follow(&name, &group);
+        let lease_is_there = self.world.read().lease_of(&name).is_some();
+        let followed = self.configs.follow(&name, &group);
+        let (is_known, secrets) = (followed.is_some(), followed.unwrap_or_default());
         let profiles = provider.status.iter().flat_map(|status| &status.profiles);
         let fulfils_access = profiles.into_iter().any(|profile| profile.access_by == Some(AccessBy::Provider));
-        let wanted = OutsideIdentity { provider: name.clone(), group, secrets, fulfils_access }.objects();
-        let lease_is_there = self.world.read().lease_of(&name).is_some();
+        let mut wanted = OutsideIdentity { provider: name.clone(), group, secrets, fulfils_access }.objects();
+        if lease_is_there && !is_known {
+            // It may run since before this process began: the Secrets that it was let to stay its until it is known which.
+            wanted.retain(|object| !(object["kind"] == "Role" && object["metadata"]["namespace"] == SYSTEM_NAMESPACE));
+        }
         let as_applied = self.applied().get(&name) == Some(&wanted);
         if !(as_applied && lease_is_there) {
             for object in &wanted {
@@ -187,6 +192,11 @@ impl Outside {
             self.applied().remove(&order.provider);
         }
         Ok(run)
+    }
+
+    /// Ends a ClusterProvider's process, and leaves all else of it: it may run again.
+    pub(crate) async fn halt(&self, provider: &str) -> Result<Removal, ReconcileError> {
+        Ok(self.runner.end(provider).await?)
     }
 
     /// Ends a ClusterProvider's process, and takes away what was made for it; where it is `gone` for good, what it kept too.
@@ -205,9 +215,16 @@ impl Outside {
             secrets: Default::default(),
             fulfils_access: false,
         };
-        // The Lease comes first when it is made, and goes last.
-        for object in identity.objects().iter().rev() {
-            objects::delete(&self.client, object).await?;
+        // The Lease comes first when it is made, and goes last: while it is there, there may be others. The rights go before
+        // what they are about, so what the provider put on that to keep it is not put there again.
+        let objects = identity.objects();
+        let Some((lease, others)) = objects.split_first() else { return Ok(Removal::Gone) };
+        let mut left = false;
+        for object in others.iter().rev() {
+            left |= !objects::take_away(&self.client, object).await?;
+        }
+        if left || !objects::take_away(&self.client, lease).await? {
+            return Ok(Removal::Going);
         }
         self.applied().remove(provider);
         Ok(Removal::Gone)

@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBind
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::frame::is_gone;
 
@@ -19,12 +19,35 @@ pub(crate) async fn apply(client: &Client, object: &Value) -> Result<DynamicObje
     api(client, object).patch(name(object), &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await
 }
 
-/// Deletes the object of that kind and name, if there is one. Gives whether nothing of it is left.
+/// Deletes the object of that kind and name, if there is one. Gives whether nothing of it is left; a Deployment is there until
+/// its Pods are gone.
 pub(crate) async fn delete(client: &Client, object: &Value) -> Result<bool, kube::Error> {
-    match api(client, object).delete(name(object), &DeleteParams::default()).await {
+    let params = match object["kind"] == "Deployment" {
+        true => DeleteParams::foreground(),
+        false => DeleteParams::default(),
+    };
+    match api(client, object).delete(name(object), &params).await {
         Err(error) if is_gone(&error) => Ok(true),
         Err(error) => Err(error),
         Ok(answer) => Ok(answer.is_right()),
+    }
+}
+
+/// The same for what its provider may write: what it put there to keep the object is taken off, and what a Secret holds
+/// goes at once. Nothing that writes it may have rights any more.
+pub(crate) async fn take_away(client: &Client, object: &Value) -> Result<bool, kube::Error> {
+    if delete(client, object).await? {
+        return Ok(true);
+    }
+    let mut bare = json!({"metadata": {"finalizers": null}});
+    if object["kind"] == "Secret" {
+        bare["data"] = Value::Null;
+    }
+    match api(client, object).patch(name(object), &PatchParams::default(), &Patch::Merge(&bare)).await {
+        Err(error) if is_gone(&error) => Ok(true),
+        Err(error) => Err(error),
+        // A Deployment or what else takes its time is asked for again.
+        Ok(_) => Ok(false),
     }
 }
 
