@@ -1,7 +1,9 @@
 //! What only the platform writes: Grants, every status, and its own fields, labels and annotations; and what a provider
 //! may write of the AccessRequests that it fulfils.
 
-use allotment_api::names::{self, PROVIDER_ACCESS_FINALIZER};
+use std::collections::BTreeSet;
+
+use allotment_api::names;
 use allotment_api::reasons::ConditionType;
 use serde_json::Value;
 
@@ -40,10 +42,18 @@ pub(crate) fn check(request: &Request<'_>) -> Result<(), Denial> {
             return forbidden(format!("metadata.{place}[{key}]"));
         }
     }
-    let ours = |name: &&str| name.starts_with(names::PLATFORM_PREFIX) || name.starts_with(PROVIDER_ACCESS_FINALIZER);
-    let finalizers = |object: &'_ Value| finalizers(object).filter(ours).map(str::to_owned).collect::<Vec<_>>();
-    if finalizers(new) != finalizers(old) {
-        return forbidden(format!("metadata.finalizers of {}", names::GROUP));
+    // Providers hold what they serve by finalizers too, and are known by them: one that comes or goes by other hands
+    // leaves a control plane behind, or gives a Cluster to another.
+    let ours = |object: &'_ Value| -> BTreeSet<String> {
+        finalizers(object).filter(|name| names::is_platform_finalizer(name)).map(str::to_owned).collect()
+    };
+    let (have, had) = (ours(new), ours(old));
+    if let Some(finalizer) = have.symmetric_difference(&had).next() {
+        return Err(Denial::Forbidden(format!(
+            "metadata.finalizers: {finalizer} is put on and taken off by the platform and its providers only; to have \
+             an object go in spite of it, delete it with annotation {}: \"true\"",
+            names::FORCE_DELETE
+        )));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use allotment_api::names;
 use allotment_api::reasons::ConditionType;
 use serde_json::{Map, Value};
 
+use crate::definitions;
 use crate::review::{Denial, Operation, Request};
 
 /// What a provider writes of a Cluster's status, beside its condition.
@@ -12,16 +13,11 @@ const CLUSTER_STATUS: [&str; 4] = ["phase", "kubernetes", "providerStatus", "las
 /// What a provider writes of its ClusterProvider's status.
 const PROVIDER_STATUS: [&str; 1] = ["profiles"];
 
-/// Whether writes of a provider to that kind are looked at, which is not one of the platform's own.
-pub fn is_watched(group: &str, kind: &str) -> bool {
-    let definition = group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition";
-    definition || (kind == "ProviderConfig" && group.ends_with(SUBGROUP))
+/// Whether writes of a provider to that resource are looked at, which is not one of the platform's own.
+pub fn is_watched(group: &str, resource: &str) -> bool {
+    let definition = group == definitions::GROUP && resource == definitions::RESOURCE;
+    definition || (resource == definitions::CONFIGS && group.ends_with(names::SUBGROUP))
 }
-
-/// Groups of providers of the platform's own process.
-const BUILT_IN_GROUPS: [&str; 3] = [names::LOCAL_GROUP, names::EXISTING_GROUP, names::KIND_GROUP];
-/// What groups of providers end with.
-const SUBGROUP: &str = ".cluster.openmcp.cloud";
 
 /// Refuses what the process of ClusterProvider `provider` may not write. `Some` where this has the last word: of other kinds
 /// it may what everybody may.
@@ -30,11 +26,13 @@ pub(crate) fn check(request: &Request<'_>, provider: &str) -> Option<Result<(), 
     match (request.group, request.kind) {
         (names::GROUP, "Cluster") => Some(check_cluster(request, provider)),
         (names::GROUP, "ClusterProvider") => Some(check_provider(request, provider)),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => Some(check_definition(request)),
+        _ if definitions::is_one(request) => Some(definitions::check(request)),
         // It names Secrets, which its provider may read then.
-        (group, "ProviderConfig") if group.ends_with(SUBGROUP) => {
-            let same = request.operation == Operation::Update && request.object["spec"] == request.old_object["spec"];
-            if same || !request.subresource.is_empty() {
+        (group, _) if request.resource == definitions::CONFIGS && group.ends_with(names::SUBGROUP) => {
+            let (new, old) = (request.object, request.old_object);
+            let (owners, had) = (&new["metadata"]["ownerReferences"], &old["metadata"]["ownerReferences"]);
+            let kept = request.operation == Operation::Update && new["spec"] == old["spec"] && same(owners, had);
+            if kept || !request.subresource.is_empty() {
                 return Some(Ok(()));
             }
             forbidden("a provider writes status and finalizers of ProviderConfigs, operators the rest".to_owned())
@@ -97,19 +95,6 @@ fn check_provider(request: &Request<'_>, provider: &str) -> Result<(), Denial> {
     only(&request.object["status"], &request.old_object["status"], &PROVIDER_STATUS, None)
 }
 
-fn check_definition(request: &Request<'_>) -> Result<(), Denial> {
-    for object in [request.object, request.old_object] {
-        let Some(group) = object["spec"]["group"].as_str() else { continue };
-        // Which subgroup is its own, RBAC says for all that is in it; nobody gains anything by the definition of another.
-        let free = group.ends_with(SUBGROUP) && !BUILT_IN_GROUPS.contains(&group);
-        if !free {
-            let what = format!("a provider brings definitions of its own group NAME{SUBGROUP}, not of {group}");
-            return Err(Denial::Forbidden(what));
-        }
-    }
-    Ok(())
-}
-
 /// Refuses a change of anything but these members and that condition.
 fn only(new: &Value, old: &Value, members: &[&str], condition: Option<ConditionType>) -> Result<(), Denial> {
     let empty = Map::new();
@@ -156,35 +141,25 @@ mod tests {
     use crate::review::{Caller, Config, Reviewed, review};
 
     /// A write of the process of a ClusterProvider.
-    fn write(
-        provider: &str,
-        group: &str,
-        kind: &str,
-        subresource: &str,
-        new: &Value,
-        old: &Value,
-    ) -> Result<Reviewed, Denial> {
+    fn by_provider(provider: &str, kind: &str, subresource: &str, new: Value, old: Value) -> Result<Reviewed, Denial> {
         let username = format!("system:serviceaccount:allot-system:provider-{provider}");
         let caller = Caller { username, uid: "u".to_owned(), groups: Vec::new() };
         let operation = if old.is_null() { Operation::Create } else { Operation::Update };
         let request = Request {
             operation,
-            group,
+            group: names::GROUP,
             kind,
+            resource: "",
             subresource,
             namespace: "ns",
             name: "x",
-            object: new,
-            old_object: old,
+            object: &new,
+            old_object: &old,
             caller: &caller,
             dry_run: false,
             now: Timestamp::UNIX_EPOCH,
         };
         review(&Config::default(), None, &request)
-    }
-
-    fn by_provider(provider: &str, kind: &str, subresource: &str, new: Value, old: Value) -> Result<Reviewed, Denial> {
-        write(provider, names::GROUP, kind, subresource, &new, &old)
     }
 
     #[test]
@@ -273,26 +248,5 @@ mod tests {
             let answer = by_provider(provider, "ClusterProvider", subresource, new.clone(), before.clone());
             assert!(matches!(answer, Err(Denial::Forbidden(_))), "{provider} {subresource}: {answer:?}");
         }
-    }
-
-    #[test]
-    fn a_provider_brings_definitions_of_a_group_of_its_own_and_leaves_what_names_secrets_to_operators() {
-        let write = |group: &str, kind: &str, new: &Value, old: &Value| write("p", group, kind, "", new, old);
-        let definition = |group: &str| json!({"metadata": {"name": "x"}, "spec": {"group": group}});
-        let definitions =
-            |group: &str| write("apiextensions.k8s.io", "CustomResourceDefinition", &definition(group), &Value::Null);
-        assert!(definitions("planes.cluster.openmcp.cloud").is_ok());
-        for group in
-            ["cluster.openmcp.cloud", "local.cluster.openmcp.cloud", "kind.cluster.openmcp.cloud", "example.com", ""]
-        {
-            assert!(definitions(group).is_err(), "{group}");
-        }
-        let config = |spec: Value| json!({"metadata": {"name": "x"}, "spec": spec});
-        let (before, after) = (config(json!({"a": 1})), config(json!({"a": 2})));
-        let group = "planes.cluster.openmcp.cloud";
-        assert!(write(group, "ProviderConfig", &before, &before).is_ok());
-        assert!(write(group, "ProviderConfig", &after, &before).is_err());
-        assert!(write(group, "ProviderConfig", &after, &Value::Null).is_err());
-        assert!(write(group, "ClusterConfig", &after, &before).is_ok());
     }
 }

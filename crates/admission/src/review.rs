@@ -8,7 +8,7 @@ use allotment_machinery::field::FieldError;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{ownership, providers, validate};
+use crate::{definitions, ownership, providers, validate};
 
 /// What is done to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct Request<'a> {
     pub group: &'a str,
     /// Kind of the object.
     pub kind: &'a str,
+    /// Its plural name, which leads to it; in groups that others define it need not be that of the kind.
+    pub resource: &'a str,
     /// The subresource written, `status`; empty for the object itself.
     pub subresource: &'a str,
     /// Namespace; empty for objects of the whole cluster.
@@ -113,7 +115,7 @@ pub fn stamp(config: &Config, request: &Request<'_>) -> Result<Option<Value>, De
     if !platform && request.group == names::GROUP && request.operation == Operation::Delete {
         ownership::check_deletion(request)?;
     }
-    let provider = names::provider_of_user(&request.caller.username).filter(|_| !platform);
+    let provider = config.provider_of(request.caller);
     let judged = provider.and_then(|provider| providers::check(request, provider)).transpose()?;
     if !is_ours(request) {
         return Ok(None);
@@ -136,9 +138,13 @@ pub fn stamp(config: &Config, request: &Request<'_>) -> Result<Option<Value>, De
 
 /// Reviews a write, after [`stamp`]; to be called once the fields are of the types that the schema says,
 /// so that errors of type are the schema's, which names each field. `snapshot` is what the scheduler
-/// sees, for warnings that need other objects; without one these are left out.
+/// sees, for warnings that need other objects; without one these are left out. Whose a group is only it tells, so
+/// without one no provider writes definitions.
 pub fn review(config: &Config, snapshot: Option<&Snapshot>, request: &Request<'_>) -> Result<Reviewed, Denial> {
     let stamped = stamp(config, request)?;
+    if let Some(provider) = config.provider_of(request.caller).filter(|_| definitions::is_one(request)) {
+        definitions::check_group(request, provider, snapshot)?;
+    }
     if !is_ours(request) || !is_judged(request) {
         return Ok(Reviewed::default());
     }
@@ -174,6 +180,11 @@ pub(crate) struct Found {
 }
 
 impl Config {
+    /// The ClusterProvider that writes, if one does.
+    fn provider_of<'a>(&self, caller: &'a Caller) -> Option<&'a str> {
+        names::provider_of_user(&caller.username).filter(|_| !self.is_platform(caller))
+    }
+
     fn is_platform(&self, caller: &Caller) -> bool {
         self.platform_users.contains(&caller.username) || caller.groups.iter().any(|group| group == "system:masters")
     }

@@ -15,6 +15,7 @@ fn refused(by: &str, subresource: &str, old: &Value, new: &Value) -> Option<Stri
         operation: Operation::Update,
         group: "cluster.openmcp.cloud",
         kind: "AccessRequest",
+        resource: "accessrequests",
         subresource,
         namespace: "team",
         name: "a",

@@ -37,6 +37,7 @@ impl<'a> Write<'a> {
                 operation,
                 group: "cluster.openmcp.cloud",
                 kind: self.kind,
+                resource: "",
                 subresource: self.subresource,
                 namespace: "ns",
                 name: "x",
@@ -372,6 +373,7 @@ fn what_is_the_platforms_is_written_by_the_platform_only() {
             operation: Operation::Create,
             group: "cluster.openmcp.cloud",
             kind: "ClusterRequestGrant",
+            resource: "",
             subresource: "",
             namespace: "ns",
             name: "x",
@@ -383,6 +385,45 @@ fn what_is_the_platforms_is_written_by_the_platform_only() {
         },
     );
     assert!(repaired.is_ok(), "system:masters may repair");
+}
+
+#[test]
+fn finalizers_of_the_platform_and_of_providers_are_not_for_others() {
+    for (finalizer, kind, theirs) in [
+        ("cluster.openmcp.cloud/cluster", "Cluster", false),
+        ("local.cluster.openmcp.cloud/plane", "Cluster", false),
+        ("existing.cluster.openmcp.cloud/cluster", "Cluster", false),
+        ("kind.cluster.openmcp.cloud/cluster", "Cluster", false),
+        ("provider.cluster.openmcp.cloud/planes", "Cluster", false),
+        ("provider.cluster.openmcp.cloud/planes", "ClusterRequest", false),
+        ("access.cluster.openmcp.cloud/planes", "AccessRequest", false),
+        ("planes.cluster.openmcp.cloud/anything", "Cluster", false),
+        ("example.com/cluster.openmcp.cloud", "Cluster", true),
+        ("notcluster.openmcp.cloud/x", "Cluster", true),
+        ("cluster.openmcp.cloud.example.com/x", "Cluster", true),
+        ("foregroundDeletion", "Cluster", true),
+    ] {
+        let held = |list: Value| {
+            json!({"metadata": {"name": "x", "namespace": "ns", "finalizers": list,
+            "deletionTimestamp": "2027-01-01T00:00:00Z"}, "spec": {}})
+        };
+        let (without, with) = (held(json!(["example.com/a"])), held(json!(["example.com/a", finalizer])));
+        for (by, new, old, allowed) in [
+            ("alice", &without, &with, theirs),
+            ("alice", &with, &without, theirs),
+            ("alice", &with, &with, true),
+            ("allotment", &without, &with, true),
+        ] {
+            let write = Write { by, new: new.clone(), old: old.clone(), ..Write::create(kind, json!({})) };
+            match write.review(None) {
+                Ok(_) => assert!(allowed, "{by} {kind} {finalizer}"),
+                Err(Denial::Forbidden(why)) => {
+                    assert!(!allowed && why.contains(finalizer) && why.contains("force-delete"), "{by}: {why}");
+                }
+                Err(other) => panic!("{by} {kind} {finalizer}: {other}"),
+            }
+        }
+    }
 }
 
 #[test]
@@ -441,6 +482,7 @@ fn a_grant_is_deleted_by_the_platform_and_by_what_cleans_up_only() {
             operation: Operation::Delete,
             group: "cluster.openmcp.cloud",
             kind,
+            resource: "",
             subresource: "",
             namespace: "ns",
             name: "x",

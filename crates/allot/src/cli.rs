@@ -103,7 +103,8 @@ pub(crate) struct Up {
     /// Write the process id there once everything is ready
     #[arg(long, value_name = "FILE")]
     pub(crate) pid_file: Option<PathBuf>,
-    /// Folder that executables of ClusterProviders may lie in; without it none is run
+    /// Folder that executables of ClusterProviders may lie in; without it none is run. They run as the server's user and
+    /// can read all that it can: put in only what you trust as you trust the server
     #[arg(long, value_name = "DIR")]
     pub(crate) provider_dir: Option<PathBuf>,
     /// What providers are told that this landscape is called

@@ -14,6 +14,11 @@ pub const EXISTING_GROUP: &str = "existing.cluster.openmcp.cloud";
 /// The group of the ProviderConfigs that the built-in provider `kind` reads.
 pub const KIND_GROUP: &str = "kind.cluster.openmcp.cloud";
 
+/// What the groups of providers end with; the name of the provider comes before it.
+pub const SUBGROUP: &str = ".cluster.openmcp.cloud";
+/// The groups of the providers that the platform brings.
+pub const BUILT_IN_GROUPS: [&str; 3] = [LOCAL_GROUP, EXISTING_GROUP, KIND_GROUP];
+
 /// Namespace of Leases and of the Secrets that providers read.
 pub const SYSTEM_NAMESPACE: &str = "allot-system";
 /// Namespace of everything that is, or can mint, admin access; no role of a tenant reads it.
@@ -91,6 +96,9 @@ pub const PROVIDER_FINALIZER: &str = "cluster.openmcp.cloud/provider";
 
 /// Label of the Lease by which a provider of another process says that it lives.
 pub const HEARTBEAT: &str = "cluster.openmcp.cloud/heartbeat";
+/// Label of a Secret in [`SYSTEM_NAMESPACE`], which operators write: the ClusterProvider that may read it, if one of its
+/// ProviderConfigs names it.
+pub const READ_BY: &str = "secrets.cluster.openmcp.cloud/read-by";
 /// Label of the Secret through which a provider of another process is asked for admin access.
 pub const ADMIN_DESK: &str = "cluster.openmcp.cloud/admin-desk";
 /// What annotations of the Secret `access-<ClusterProvider>` begin with: the UID of a Cluster follows, and the value is until
@@ -124,6 +132,12 @@ pub const PROVIDER_ACCESS_FINALIZER: &str = "access.cluster.openmcp.cloud/";
 /// the last of that is gone.
 pub fn provider_access_finalizer(provider: &str) -> String {
     format!("{PROVIDER_ACCESS_FINALIZER}{provider}")
+}
+
+/// Whether a finalizer is the platform's or one of its providers': nobody else puts it on or takes it off.
+pub fn is_platform_finalizer(finalizer: &str) -> bool {
+    let domain = finalizer.split('/').next().unwrap_or_default();
+    domain == GROUP || domain.ends_with(SUBGROUP)
 }
 
 /// The ClusterProvider whose ServiceAccount has this user name, if it is one's.

@@ -355,5 +355,7 @@ spelled! {
         DeletedByForce,
         /// What the platform depends on was another, and was put right.
         Repaired,
+        /// A ProviderConfig names a Secret that does not say that the provider may read it.
+        SecretNotShared,
     }
 }

@@ -72,7 +72,7 @@ impl OurKinds {
             AdmissionOperation::Connect => return Ok(None),
         };
         if !is_ours(request.group)
-            && (provider_of_user(&request.user.name).is_none() || !is_watched(request.group, request.kind))
+            && (provider_of_user(&request.user.name).is_none() || !is_watched(request.group, request.resource))
         {
             return Ok(None);
         }
@@ -85,6 +85,7 @@ impl OurKinds {
             operation,
             group: request.group,
             kind: request.kind,
+            resource: request.resource,
             subresource: request.subresource,
             namespace: request.namespace,
             name: request.name,

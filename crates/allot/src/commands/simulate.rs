@@ -105,6 +105,7 @@ fn admitted(
         operation: Operation::Create,
         group: names::GROUP,
         kind,
+        resource: "",
         subresource: "",
         namespace,
         name,

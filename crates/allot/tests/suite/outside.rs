@@ -477,3 +477,108 @@ async fn until_desk(desk: &Api<Secret>, condition: &impl Fn(&Secret) -> bool) ->
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+/// A definition as a provider may bring it.
+fn definition(group: &str, kind: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("providerconfigs.{group}")},
+        "spec": {"group": group, "scope": "Cluster", "names": {"plural": "providerconfigs", "kind": kind},
+            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
+}
+
+#[tokio::test]
+async fn a_provider_reads_secrets_that_are_labelled_for_it_and_defines_its_own_group_only() {
+    let folder = Folder::new();
+    let (up, package) = if is_beside() {
+        (Up::start(&folder).await, "registry.example.com/idle-cluster-provider:v1")
+    } else {
+        let dir = provider_dir(&folder, "idle.sh", "#!/bin/sh\n[ \"$1\" = init ] || exec sleep 600\n");
+        (Up::start_with(&folder, &["--provider-dir", dir.to_str().expect("text")]).await, "idle.sh")
+    };
+    let admin = client(&folder.kubeconfig()).await;
+    make_provider(&admin, "idle", package).await;
+    let own = client_of(&kubeconfig_of(&folder, &json!({"token": token(&admin, "idle").await}))).await;
+
+    let group = "idle.cluster.openmcp.cloud";
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition"));
+    let definitions = Api::<DynamicObject>::all_with(own.clone(), &kind);
+    let bring = async |group: &str, kind: &str| {
+        let object = serde_json::from_value(definition(group, kind)).expect("an object");
+        let answer = definitions.create(&PostParams::default(), &object).await;
+        answer.map(drop).map_err(|error| error.to_string())
+    };
+    for (group, kind, says) in [
+        ("gardener.cluster.openmcp.cloud", "ProviderConfig", "of its own group only"),
+        ("existing.cluster.openmcp.cloud", "ProviderConfig", "of its own group"),
+        (group, "Foo", "go together"),
+    ] {
+        let begin = tokio::time::Instant::now();
+        loop {
+            let why = bring(group, kind).await.expect_err("refused");
+            if why.contains(says) {
+                break;
+            }
+            // Rights that were just made are seen a moment later, and so is the ClusterProvider.
+            assert!(begin.elapsed() < LIMIT, "{group} {kind}: {why}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    bring(group, "ProviderConfig").await.expect("its own");
+    let deleted = definitions.delete(&format!("providerconfigs.{group}"), &DeleteParams::default()).await;
+    assert_eq!(code(deleted.map(|_| ())), 403);
+    let deleted = definitions.delete("providerconfigs.kind.cluster.openmcp.cloud", &DeleteParams::default()).await;
+    assert_eq!(code(deleted.map(|_| ())), 403);
+
+    let secrets = Api::<Secret>::namespaced(admin.clone(), "allot-system");
+    let label = "secrets.cluster.openmcp.cloud/read-by";
+    create(&secrets, json!({"metadata": {"name": "labelled", "labels": {label: "idle"}}})).await;
+    create(&secrets, json!({"metadata": {"name": "plain"}})).await;
+    create(&secrets, json!({"metadata": {"name": "unnamed", "labels": {label: "idle"}}})).await;
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1alpha1", "ProviderConfig"));
+    let configs = Api::<DynamicObject>::all_with(admin.clone(), &kind);
+    let config = json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "ProviderConfig", "metadata": {"name": "c"},
+        "spec": {"providerRef": "idle", "aSecretRef": {"name": "labelled"}, "bSecretRef": {"name": "plain"}}});
+    let config: DynamicObject = serde_json::from_value(config).expect("an object");
+    let begin = tokio::time::Instant::now();
+    while let Err(error) = configs.create(&PostParams::default(), &config).await {
+        assert!(begin.elapsed() < LIMIT, "its definition is not served: {error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let reads = Api::<Secret>::namespaced(own.clone(), "allot-system");
+    let until_code = async |name: &str, expect: u16| {
+        let begin = tokio::time::Instant::now();
+        loop {
+            let got = code(reads.get(name).await);
+            if got == expect {
+                return;
+            }
+            assert!(begin.elapsed() < LIMIT, "{name}: {got}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    until_code("labelled", 200).await;
+    for name in ["plain", "unnamed"] {
+        assert_eq!(code(reads.get(name).await), 403, "{name}");
+    }
+    let events = Api::<k8s_openapi::api::core::v1::Event>::all(admin.clone());
+    let begin = tokio::time::Instant::now();
+    let text = loop {
+        let all = events.list(&ListParams::default()).await.expect("a list").items;
+        let mut told = all.into_iter().filter(|event| event.reason.as_deref() == Some("SecretNotShared"));
+        if let Some(event) = told.next() {
+            break event.message.unwrap_or_default();
+        }
+        assert!(begin.elapsed() < LIMIT, "nobody is told");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert!(text.contains("kubectl label secret plain -n allot-system") && !text.contains("labelled"), "{text}");
+    let labels = Patch::Merge(json!({"metadata": {"labels": {label: "idle"}}}));
+    secrets.patch("plain", &PatchParams::default(), &labels).await.expect("a label");
+    until_code("plain", 200).await;
+    let labels = Patch::Merge(json!({"metadata": {"labels": {label: "other"}}}));
+    secrets.patch("labelled", &PatchParams::default(), &labels).await.expect("a label");
+    until_code("labelled", 403).await;
+    up.kill();
+}

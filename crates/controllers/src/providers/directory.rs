@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use allotment_api::names::is_platform_finalizer;
 use allotment_api::requests::Cluster;
 use kube::ResourceExt;
 
@@ -22,6 +23,8 @@ pub struct Directory {
 impl Directory {
     /// A directory of these providers.
     pub fn new(providers: Vec<Arc<dyn Provider>>) -> Self {
+        // By its finalizer a Cluster's provider is known, so admission has to keep others from writing it.
+        debug_assert!(providers.iter().all(|provider| is_platform_finalizer(provider.finalizer())), "unprotected");
         Directory { providers, runner: Arc::new(Nowhere), outside: None }
     }
 

@@ -3,8 +3,8 @@
 //!
 //! # Guarantees
 //! - Its rights are those of [the contract](https://kubernetes.io/docs/reference/access-authn-authz/rbac/) and no more: it reads
-//!   Clusters, its ClusterProvider and the Secrets that its ProviderConfigs name; it has its own API group, its Lease and
-//!   its desk; it writes events, and finalizers and status of Clusters. What RBAC cannot say, admission does: only
+//!   Clusters, its ClusterProvider, and the Secrets that its ProviderConfigs name and that operators opened to it; it has
+//!   its own API group, its Lease and its desk; it writes events, and finalizers and status of Clusters. What RBAC cannot say, admission does: only
 //!   its own Clusters, only its part of them, only definitions of its own group.
 
 use std::collections::BTreeSet;
@@ -24,7 +24,8 @@ pub struct OutsideIdentity {
     pub provider: String,
     /// Its API group.
     pub group: String,
-    /// The Secrets in `allot-system` that its ProviderConfigs name.
+    /// The Secrets in `allot-system` that its ProviderConfigs name and that say themselves that it may read them
+    /// ([`names::READ_BY`]): it defines its ProviderConfigs, so what these name is no consent.
     pub secrets: BTreeSet<String>,
     /// Whether one of its profiles has it make access itself. Secrets are no part of that: it is let to those of the
     /// AccessRequests that it was asked to fulfil, one by one (`allotment_core::access`).
@@ -68,10 +69,11 @@ impl OutsideIdentity {
             named_rule(names::GROUP, &["clusterproviders"], &provider, &["get", "list", "watch"]),
             named_rule(names::GROUP, &["clusterproviders/status"], &provider, &["get", "update", "patch"]),
             rule(&self.group, &["*"], &["*"]),
+            // None is deleted, since what operators wrote would go with it; of which group, admission says.
             rule(
                 "apiextensions.k8s.io",
                 &["customresourcedefinitions"],
-                &["get", "list", "watch", "create", "update", "patch", "delete"],
+                &["get", "list", "watch", "create", "update", "patch"],
             ),
             { "apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"] },
         ]);
@@ -193,6 +195,15 @@ mod tests {
             let objects = identity(&[]).objects();
             let all_named = rules_about(&objects, resource).iter().all(|rule| rule["resourceNames"].is_array());
             assert!(all_named && !rules_about(&objects, resource).is_empty(), "{resource}");
+        }
+    }
+
+    #[test]
+    fn no_definition_is_deleted_by_a_provider() {
+        let objects = identity(&[]).objects();
+        for rule in rules_about(&objects, "customresourcedefinitions") {
+            let verbs = rule["verbs"].as_array().expect("verbs");
+            assert!(["delete", "deletecollection", "*"].iter().all(|verb| !verbs.contains(&json!(verb))), "{rule}");
         }
     }
 

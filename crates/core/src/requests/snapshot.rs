@@ -287,6 +287,11 @@ impl Snapshot {
         self.namespaces.contains_key(name)
     }
 
+    /// The ClusterProvider, if it is there.
+    pub fn provider(&self, name: &str) -> Option<&ClusterProvider> {
+        self.providers.get(name)
+    }
+
     /// The Purpose's spec, if it is there.
     pub fn purpose(&self, name: &str) -> Option<&PurposeSpec> {
         self.purposes.get(name).map(|purpose| &purpose.spec)

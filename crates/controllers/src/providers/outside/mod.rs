@@ -2,32 +2,39 @@
 //! do is decided in `allotment_core::providers`.
 //!
 //! # Flow
-//! `Outside::serve` makes a ClusterProvider's identity (rights follow the Secrets that its ProviderConfigs name), then has its
+//! `Outside::serve` makes a ClusterProvider's identity (rights follow the Secrets that its ProviderConfigs name and that say so themselves), then has its
 //! package run by the [`Runner`]. `Outside::remove` ends the process first, then takes its rights, and its Lease last: while
 //! that is there, there may be something to take away.
 
 mod configs;
+mod consents;
 mod deployment;
 mod desk;
 pub(crate) mod objects;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use allotment_api::names::{SYSTEM_NAMESPACE, provider_object};
+use allotment_api::names::{READ_BY, SYSTEM_NAMESPACE, provider_object};
+use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessBy, Cluster, ClusterProvider};
 use allotment_core::providers::{Heartbeat, OutsideIdentity, PackageRef, Refusal, Removal, Run, outside_group};
 use async_trait::async_trait;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
+use tracing::debug;
 
 use super::{AdminAccess, ProviderError};
-use crate::frame::{ObjectKey, ReconcileError, Seams, Tasks};
+use crate::frame::{ObjectKey, ReconcileError, Seams, Tasks, chain, warn_of};
 use crate::world::World;
 use configs::FollowedConfigs;
+use consents::{Consents, Readable};
 pub use deployment::Deployments;
 use desk::Desk;
+
+/// Secrets that one Event names.
+const MOST_TOLD: usize = 8;
 
 /// What is to run for a ClusterProvider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,9 +120,12 @@ pub struct Outside {
     seams: Seams,
     runner: Arc<dyn Runner>,
     configs: FollowedConfigs,
+    consents: Consents,
     desk: Arc<Desk>,
     /// What was applied for each ClusterProvider since this process began.
     applied: Mutex<BTreeMap<String, Vec<Value>>>,
+    /// The Secrets that were told of last, which a ClusterProvider may not read.
+    closed: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl Debug for Outside {
@@ -138,7 +148,9 @@ impl Outside {
         let desk = Arc::new(Desk::new(client.clone(), seams.clone()));
         tasks.spawn(desk.clone().keep());
         let configs = FollowedConfigs::new(tasks.clone(), client.clone(), world.queues.providers.clone());
-        Arc::new(Outside { client, world, seams, runner, configs, desk, applied: Mutex::default() })
+        let consents = Consents::new(tasks.clone(), client.clone(), world.queues.providers.clone());
+        let (applied, closed) = (Mutex::default(), Mutex::default());
+        Arc::new(Outside { client, world, seams, runner, configs, consents, desk, applied, closed })
     }
 
     fn applied(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Value>>> {
@@ -169,7 +181,10 @@ impl Outside {
         let name = provider.name_any();
         let lease_is_there = self.world.read().lease_of(&name).is_some();
         let followed = self.configs.follow(&name, &group);
-        let (is_known, secrets) = (followed.is_some(), followed.unwrap_or_default());
+        let configs_are_known = followed.is_some();
+        let Readable { open: secrets, closed, known } = self.consents.judge(&name, followed.unwrap_or_default());
+        let is_known = configs_are_known && known;
+        self.tell_of_closed(provider, closed).await;
         let profiles = provider.status.iter().flat_map(|status| &status.profiles);
         let fulfils_access = profiles.into_iter().any(|profile| profile.access_by == Some(AccessBy::Provider));
         let mut wanted = OutsideIdentity { provider: name.clone(), group, secrets, fulfils_access }.objects();
@@ -197,6 +212,27 @@ impl Outside {
     /// Ends a ClusterProvider's process, and leaves all else of it: it may run again.
     pub(crate) async fn halt(&self, provider: &str) -> Result<Removal, ReconcileError> {
         Ok(self.runner.end(provider).await?)
+    }
+
+    /// Tells operators once of Secrets that they named in ProviderConfigs and that the provider may not read.
+    async fn tell_of_closed(&self, provider: &ClusterProvider, closed: BTreeSet<String>) {
+        let name = provider.name_any();
+        let before = {
+            let mut told = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+            if closed.is_empty() { told.remove(&name) } else { told.insert(name.clone(), closed.clone()) }
+        };
+        let before = before.unwrap_or_default();
+        let Some(secret) = closed.iter().find(|secret| !before.contains(*secret)) else { return };
+        let all: Vec<&str> = closed.iter().map(String::as_str).take(MOST_TOLD).collect();
+        let text = format!(
+            "its ProviderConfigs name Secrets in {SYSTEM_NAMESPACE} that do not say that it may read them: {}; let it by \
+             kubectl label secret {secret} -n {SYSTEM_NAMESPACE} {READ_BY}={name}, one ClusterProvider for each Secret",
+            all.join(", ")
+        );
+        let told = warn_of(&self.client, &self.seams, provider, EventReason::SecretNotShared, &text).await;
+        if let Err(error) = told {
+            debug!(error = %chain(&error), provider = name, "cannot tell of Secrets that it may not read");
+        }
     }
 
     /// Ends a ClusterProvider's process, and takes away what was made for it; where it is `gone` for good, what it kept too.
@@ -227,6 +263,7 @@ impl Outside {
             return Ok(Removal::Going);
         }
         self.applied().remove(provider);
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner).remove(provider);
         Ok(Removal::Gone)
     }
 
