@@ -10,5 +10,6 @@ pub mod runtimes;
 mod start;
 mod world;
 
+pub use access::kubeconfig_fault;
 pub use clusters::take_out as take_prefixes_out;
 pub use start::{Controllers, Settings, observe, start};

@@ -4,6 +4,7 @@
 use allotment_api::names::access_secret;
 use allotment_api::reasons::Verdict;
 use allotment_api::requests::AccessRequest;
+use allotment_controllers::kubeconfig_fault;
 use allotment_pki::{Kubeconfig, KubeconfigUser};
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Secret;
@@ -34,6 +35,13 @@ pub(crate) async fn run(target: &Target, arguments: Access) -> Outcome {
     let denied = request.status.as_ref().is_some_and(|status| status.status == Some(Verdict::Denied));
     let code = if denied && arguments.waiting.wait { Code::Denied } else { Code::Failed };
     let secret = secret_of(&platform, &request, &namespace).await.map_err(|error| Failure { code, error })?;
+    // It is printed to be used, and whoever wrote it may have changed it since the platform looked.
+    let fault = kubeconfig_fault(&secret).filter(|_| arguments.fixed || holds_issuer(&secret));
+    if let Some(fault) = fault {
+        let at = format!("key {} of Secret {namespace}/{}", access_secret::KUBECONFIG, secret.name_any());
+        let error = anyhow!("{at} is not printed, since it cannot be trusted: {fault}; tell who operates the platform");
+        return Err(Failure { code: Code::Failed, error });
+    }
     let oidc = holds_issuer(&secret);
     if arguments.fixed {
         if oidc {

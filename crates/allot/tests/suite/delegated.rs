@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider};
+use allotment_pki::{Kubeconfig, KubeconfigUser};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -14,7 +15,6 @@ use k8s_openapi::api::core::v1::{Event, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::Kubeconfig;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -23,6 +23,8 @@ use crate::harness::{
 };
 
 const FINALIZER: &str = "access.cluster.openmcp.cloud/far";
+/// Where its cluster is said to be.
+const SERVER: &str = "https://far.example.com";
 /// A provider that runs and does nothing: what there is to do the test does.
 const IDLE: &str = "#!/bin/sh\ncase \"$1\" in init) exit 0;; esac\nexec sleep 600\n";
 
@@ -123,7 +125,7 @@ impl Far {
             let held = json!({"metadata": {"finalizers": finalizers}});
             own.patch(name, &PatchParams::default(), &Patch::Merge(&held)).await.expect("its own finalizer");
         }
-        let mut data = json!({"kubeconfig": "{}", "host": "https://far.example.com", "ca.crt": "ca"});
+        let mut data = json!({"kubeconfig": kubeconfig(type_), "host": SERVER, "ca.crt": "ca"});
         // In base64; what the other type consists of goes.
         let part = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
         data.as_object_mut().expect("an object").values_mut().for_each(|value| {
@@ -175,6 +177,18 @@ impl Far {
     }
 }
 
+/// What its users are given.
+fn kubeconfig(type_: &str) -> String {
+    let user = match type_ {
+        "OIDC" => KubeconfigUser::oidc("https://issuer.example.com", "far", &[]),
+        _ => KubeconfigUser::Token("a.b.c".to_owned().into()),
+    };
+    let (name, ca_pem) = ("far".to_owned(), Some("ca".to_owned()));
+    let kubeconfig =
+        Kubeconfig { name, server: SERVER.to_owned(), ca_pem, tls_server_name: None, namespace: None, user };
+    kubeconfig.to_yaml().to_string()
+}
+
 /// A client with the token of the provider's ServiceAccount.
 async fn own_client(folder: &Folder, admin: &Client) -> Client {
     let accounts = Api::<ServiceAccount>::namespaced(admin.clone(), "allot-system");
@@ -187,7 +201,7 @@ async fn own_client(folder: &Folder, admin: &Client) -> Client {
     let answer = accounts.create_token_request("provider-far", &PostParams::default(), &request).await;
     let token = answer.expect("a token").status.and_then(|status| status.token).expect("a token");
     let text = fs::read_to_string(folder.kubeconfig()).expect("the kubeconfig is there");
-    let mut own = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
+    let mut own = kube::config::Kubeconfig::from_yaml(&text).expect("a kubeconfig");
     for user in &mut own.auth_infos {
         user.auth_info = Some(kube::config::AuthInfo { token: Some(token.clone().into()), ..Default::default() });
     }
@@ -260,6 +274,23 @@ async fn the_platform_decides_and_the_provider_makes_access_with_no_more_rights_
     until(&far.access(), "a", granted).await;
     let printed = run(&folder, &["access", "a", "-n", "n", "--static"]);
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+
+    // A kubeconfig that would run a program where it is used is neither granted nor printed.
+    let told =
+        until(&far.access(), "a", granted).await.status.and_then(|status| status.access).expect("what was given");
+    let exec = kubeconfig("Token").replace("token: a.b.c", "exec: {command: touch, args: [was-run]}");
+    let changed = json!({"data": {"kubeconfig": ByteString(exec.into_bytes())}});
+    secrets
+        .patch(&told.secret_ref.name, &PatchParams::default(), &Patch::Merge(&changed))
+        .await
+        .expect("its own Secret");
+    let refused = until(&far.access(), "a", |request| says(request, Verdict::Pending, "NotProvided")).await;
+    let message = refused.status.expect("a status").message;
+    assert!(message.contains("users[0].user.exec"), "{message}");
+    let printed = run(&folder, &["access", "a", "-n", "n", "--static"]);
+    assert!(!printed.status.success() && printed.stdout.is_empty());
+    far.provide("a", "Token").await;
+    until(&far.access(), "a", granted).await;
 
     // A changed request is approved and provided anew.
     let narrower = json!({"spec": {"permissions": []}});

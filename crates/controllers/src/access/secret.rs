@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
+use super::given::kubeconfig_fault;
 use crate::frame::ObjectKey;
 use crate::providers::Endpoint;
 
@@ -30,6 +31,7 @@ pub struct AccessSecret {
     request_uid: String,
     opaque: bool,
     holds: Option<AccessType>,
+    fault: Option<String>,
     issuer: Option<(String, String)>,
     claims: Option<TokenFacts>,
 }
@@ -67,6 +69,7 @@ impl AccessSecret {
             request_uid: owner.map(|owner| owner.uid.clone()).unwrap_or_default(),
             opaque: is_opaque(secret),
             holds,
+            fault: kubeconfig_fault(secret),
             issuer: issuer.map(|(issuer, client_id)| (issuer.to_owned(), client_id.to_owned())),
             claims: token.and_then(read_claims),
         }
@@ -93,6 +96,7 @@ impl AccessSecret {
             cluster_uid: self.annotations().get(LIVE_IN).cloned().unwrap_or_default(),
             holds: self.holds,
             endpoint: self.annotations().get(ENDPOINT).cloned().unwrap_or_default(),
+            fault: self.fault.clone(),
             issuer: self.issuer.clone(),
             extra_scopes: self
                 .annotations()

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use allotment_api::names;
+use allotment_api::names::{self, access_secret};
 use allotment_api::reasons::{AccessReason, ConditionType};
 use allotment_api::requests::{AccessRequest, AccessType};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -155,8 +155,14 @@ fn flaw(observed: &AccessObserved<'_>, allowed: &Allowed, secret: &SecretFacts) 
     if told != made {
         return Some(format!("status.access.secretRef names {told:?}, and Secret {made:?} was made for it"));
     }
-    let wrong = secret.holds != Some(wanted);
-    wrong.then(|| format!("Secret {made:?} is not what access of type {} consists of", wanted.as_str()))
+    if secret.holds != Some(wanted) {
+        return Some(format!("Secret {made:?} is not what access of type {} consists of", wanted.as_str()));
+    }
+    // Who uses it runs what it says, with files and rights that the provider does not have.
+    secret
+        .fault
+        .as_ref()
+        .map(|fault| format!("key {} of Secret {made:?} cannot be trusted: {fault}", access_secret::KUBECONFIG))
 }
 
 /// What the answer waits for.

@@ -81,6 +81,8 @@ pub struct SecretFacts {
     pub holds: Option<AccessType>,
     /// What it says where the Cluster is reached, as [`InsideState::endpoint`].
     pub endpoint: String,
+    /// What its kubeconfig says or does beside what the other parts say. It counts where somebody else wrote it.
+    pub fault: Option<String>,
     /// The issuer that it names, and its client ID there.
     pub issuer: Option<(String, String)>,
     /// The scopes that it has clients ask for beside `openid`.

@@ -175,7 +175,11 @@ mod tests {
         assert_eq!(judge(&known, "p"), (names(&[]), names(&[])), "half a list counts for nothing");
         known.early.insert("early".to_owned());
         assert!(!known.judge("p", names(&[])).known);
-        assert_eq!(known.take(Event::InitDone), names(&["early", "p", "q"]), "who was judged too early is judged again");
+        assert_eq!(
+            known.take(Event::InitDone),
+            names(&["early", "p", "q"]),
+            "who was judged too early is judged again"
+        );
         assert!(known.judge("p", names(&[])).known);
         assert_eq!(judge(&known, "p"), (names(&["mine"]), names(&["theirs", "unmarked"])));
         assert_eq!(judge(&known, "q"), (names(&["theirs"]), names(&["mine", "unmarked"])));

@@ -25,6 +25,7 @@ struct Faults {
     cluster: bool,
     secret: Option<&'static str>,
     empty: bool,
+    runs: bool,
     no_access: bool,
     ends: Option<i64>,
 }
@@ -125,6 +126,7 @@ fn provider_turn(world: &mut World, seen: &Value, faults: Faults) {
     // It may write that one, and make none.
     if let Some(there) = world.secrets.get_mut(&ObjectKey::new(namespace, made)) {
         there.holds = (!faults.empty).then_some(if type_ == "OIDC" { AccessType::Oidc } else { AccessType::Token });
+        there.fault = faults.runs.then(|| "it uses users[0].user.exec, which is not allowed".to_owned());
     }
     let cluster = if faults.cluster { "another".to_owned() } else { home };
     let told =
@@ -215,6 +217,12 @@ fn what_the_provider_says_counts_only_where_it_is_what_was_approved() {
         (Faults { cluster: true, ..good }, json!({}), "clusterUID is not that of Cluster"),
         (Faults { secret: Some("other"), ..good }, json!({}), "names \"other\", and Secret \"a-kubeconfig\" was made"),
         (Faults { empty: true, ..good }, json!({}), "Secret \"a-kubeconfig\" is not what"),
+        (
+            Faults { runs: true, ..good },
+            json!({}),
+            "key kubeconfig of Secret \"a-kubeconfig\" cannot be trusted: it uses",
+        ),
+        (Faults { runs: true, ..good }, json!({"type": "OIDC"}), "users[0].user.exec"),
         (Faults { no_access: true, ..good }, json!({}), "status.access is absent"),
         (Faults { ends: Some(0), ..good }, json!({}), "is over"),
         (Faults { ends: Some(600), ..good }, json!({"ttl": "5m"}), "is after the end of spec.ttl"),
@@ -243,6 +251,7 @@ fn a_secret_of_somebody_else_is_not_the_providers_to_touch() {
         cluster_uid: String::new(),
         holds: Some(AccessType::Token),
         endpoint: String::new(),
+        fault: None,
         issuer: None,
         extra_scopes: Vec::new(),
         service_account_uid: String::new(),
