@@ -1,7 +1,7 @@
 //! `allot simulate`: what would come of more requests, or of changes, on a copy of what is there. Everything is read
 //! once and nothing is written; the decisions are those of `allotment_core`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_admission::{Caller, Config, Denial, Operation, Request, review};
 use allotment_api::names;
@@ -196,8 +196,8 @@ fn change(trial: &mut Trial, arguments: &Simulate, purposes: Vec<Purpose>) -> an
 struct Tally {
     count: usize,
     granted: usize,
-    /// By verdict, then reason: how many, and the message of the first.
-    refused: BTreeMap<(&'static str, String), (usize, String)>,
+    /// By verdict, reason and the Purposes that the message names: how many, and the message of the first.
+    refused: BTreeMap<(&'static str, String, BTreeSet<String>), (usize, String)>,
     /// By Cluster.
     on: BTreeMap<String, usize>,
 }
@@ -215,13 +215,19 @@ impl Tally {
                 Fate::Refused { verdict, reason, message } => (verdict.as_str(), reason, message),
                 Fate::Undecided => (Verdict::Pending.as_str(), "Scheduling".to_owned(), "not decided".to_owned()),
             };
-            tally.refused.entry((verdict, reason)).or_insert_with(|| (0, message)).0 += 1;
+            tally.refuse(verdict, reason, message);
         }
         tally
     }
 
+    /// Counts one that is not granted. Which limit to raise depends on the Purpose, so each is told by itself.
+    fn refuse(&mut self, verdict: &'static str, reason: String, message: String) {
+        let about = purposes_named(&message);
+        self.refused.entry((verdict, reason, about)).or_insert_with(|| (0, message)).0 += 1;
+    }
+
     fn with(&self, verdict: Verdict) -> usize {
-        let of_it = self.refused.iter().filter(|((found, _), _)| *found == verdict.as_str());
+        let of_it = self.refused.iter().filter(|((found, ..), _)| *found == verdict.as_str());
         of_it.map(|(_, (count, _))| count).sum()
     }
 
@@ -229,13 +235,19 @@ impl Tally {
         let reasons: Vec<Value> = self
             .refused
             .iter()
-            .map(|((verdict, reason), (count, message))| {
+            .map(|((verdict, reason, _), (count, message))| {
                 json!({"status": verdict, "reason": reason, "count": count, "message": message})
             })
             .collect();
         json!({"count": self.count, "granted": self.granted, "denied": self.with(Verdict::Denied),
             "pending": self.with(Verdict::Pending), "reasons": reasons})
     }
+}
+
+/// The Purposes that a message names.
+fn purposes_named(message: &str) -> BTreeSet<String> {
+    let named = message.split("urpose \"").skip(1);
+    named.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// A kind of Cluster that is made: how many there are, and how many of the requests are on them.
@@ -353,7 +365,7 @@ impl Report {
             tally.granted,
             tally.granted - there
         )];
-        for ((verdict, reason), (count, message)) in &tally.refused {
+        for ((verdict, reason, _), (count, message)) in &tally.refused {
             lines.push(format!("  {:<9} {count}: {reason}: {message}", verdict.to_lowercase()));
         }
         lines
@@ -373,5 +385,35 @@ mod tests {
         judged(&snapshot, &manifest, "team").expect("it is there");
         let error = judged(&snapshot, &manifest, "typo").expect_err("it is not there").to_string();
         assert!(error.starts_with("there is no namespace \"typo\""), "{error}");
+    }
+
+    #[test]
+    fn each_purpose_is_told_of_by_itself() {
+        let mut tally = Tally::default();
+        let full = |count: usize, name: &str| {
+            format!(
+                "no Cluster takes the request, and {count} with purpose {name:?} are as many as its maxClusters allows"
+            )
+        };
+        for (count, name) in [(2, "own"), (20, "few"), (20, "few")] {
+            tally.refuse("Pending", "MaxClustersReached".to_owned(), full(count, name));
+        }
+        tally.refuse("Denied", "UnknownPurpose".to_owned(), "there is no Purpose \"few\"".to_owned());
+        tally.refuse("Pending", "Scheduling".to_owned(), "not decided".to_owned());
+        let value = tally.as_value();
+        let told: Vec<(u64, &str)> = value["reasons"]
+            .as_array()
+            .expect("reasons")
+            .iter()
+            .map(|told| (told["count"].as_u64().expect("a number"), told["message"].as_str().expect("text")))
+            .collect();
+        let expect = [
+            (1, "there is no Purpose \"few\"".to_owned()),
+            (2, full(20, "few")),
+            (1, full(2, "own")),
+            (1, "not decided".to_owned()),
+        ];
+        assert_eq!(told, expect.each_ref().map(|(count, message)| (*count, message.as_str())));
+        assert_eq!((&value["denied"], &value["pending"]), (&json!(1), &json!(4)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
-use allotment_api::reasons::ConditionType;
+use allotment_api::reasons::{ConditionType, RequestReadyReason};
 use allotment_api::requests::{AccessPolicy, AccessRequest, Cluster, ClusterRequest};
 use anyhow::anyhow;
 use kube::ResourceExt;
@@ -28,14 +28,23 @@ pub(crate) async fn run(target: &Target, arguments: Tree) -> Outcome {
     let tree = Builder::new(&there, only).build();
     match arguments.output {
         Some(Format::Json | Format::Yaml) => output::object(&tree, arguments.output, "", String::new),
-        Some(Format::Name) => {
-            let roots = tree.as_array().into_iter().flatten().filter(|node| node["kind"] == "Cluster");
-            let name = |node: &Value| node["name"].as_str().and_then(|name| name.split('/').nth(1)).map(str::to_owned);
-            let names = roots.filter_map(name).map(|name| format!("cluster/{name}"));
-            output::data(&names.collect::<Vec<_>>().join("\n"))
-        }
+        Some(Format::Name) => output::data(&resource_names(&tree).join("\n")),
         Some(Format::Wide) | None => output::data(&render(&tree, only)),
     }
+}
+
+/// The Clusters as kubectl takes them, with the group: there are other kinds of that name.
+fn resource_names(tree: &Value) -> Vec<String> {
+    let roots = tree.as_array().into_iter().flatten().filter(|node| node["kind"] == "Cluster");
+    let names = roots.filter_map(|node| node["name"].as_str()?.split_once('/'));
+    names.map(|(_, name)| format!("cluster.{}/{name}", names::GROUP)).collect()
+}
+
+/// Whether the Cluster of a request is gone, as far as the request says.
+fn is_lost(request: &ClusterRequest) -> bool {
+    let conditions = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let lost = RequestReadyReason::ClusterLost.as_str();
+    conditions.iter().any(|said| said.type_ == ConditionType::Ready.as_str() && said.reason == lost)
 }
 
 /// All of a kind in one namespace, or everywhere; who may not list everywhere is told what may help.
@@ -177,7 +186,7 @@ impl<'a> Builder<'a> {
         }))
     }
 
-    /// Clusters that may not be listed, as far as the requests on them tell.
+    /// Clusters that may not be listed, or are gone, as far as the requests on them tell.
     fn unseen_clusters(&mut self) -> Vec<Value> {
         let mut on: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, request) in self.requests.iter().filter(|(name, _)| !self.bound.contains(*name)) {
@@ -188,9 +197,11 @@ impl<'a> Builder<'a> {
             }
         }
         let node = |(place, requests): (String, Vec<String>)| {
+            let lost = requests.iter().any(|name| self.requests.get(name).is_some_and(|request| is_lost(request)));
             let mut children: Vec<Value> = requests.iter().map(|name| self.request(name, "")).collect();
             children.extend(self.access.remove(&(true, place.clone())).unwrap_or_default());
-            json!({"kind": "Cluster", "name": place, "unseen": true, "children": children})
+            let state = lost.then_some("Lost");
+            json!({"kind": "Cluster", "name": place, "state": state, "unseen": !lost, "children": children})
         };
         on.into_iter().map(node).collect()
     }
@@ -344,5 +355,13 @@ mod tests {
             render(&Builder::new(&there, Some("t")).build(), Some("t")),
             "Cluster n/c (may not be seen)\n└─ ClusterRequest t/r\nClusterRequest t/alone"
         );
+        // And that it is gone.
+        let lost = json!([{"type": "Ready", "status": "False", "reason": "ClusterLost", "message": "",
+            "lastTransitionTime": "2027-01-15T08:00:00Z"}]);
+        let status = there.requests[0].status.as_mut().expect("a status");
+        status.conditions = serde_json::from_value(lost).expect("conditions");
+        let tree = Builder::new(&there, None).build();
+        assert_eq!(render(&tree, None), "Cluster n/c Lost\n└─ ClusterRequest t/r\nClusterRequest t/alone");
+        assert_eq!(resource_names(&tree), ["cluster.cluster.openmcp.cloud/c"]);
     }
 }

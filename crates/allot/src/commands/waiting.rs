@@ -44,7 +44,7 @@ where
         while let Some(seen) = seen.next().await {
             let object = match seen {
                 Ok(object) => object,
-                Err(error) if is_final(&error) => return Err(anyhow::Error::from(error)),
+                Err(error) if is_final(&error) => return Err(explained(error)),
                 // The server may be starting again; the watcher asks anew, ever more slowly.
                 Err(_) => {
                     progress.say("the server does not answer; trying again");
@@ -82,5 +82,46 @@ fn is_final(error: &watcher::Error) -> bool {
         | watcher::Error::WatchStartFailed(_)
         | watcher::Error::WatchFailed(_)
         | watcher::Error::NoResourceVersion => false,
+    }
+}
+
+/// The error in words, once: the watcher's own repeats its cause with all its fields.
+fn explained(error: watcher::Error) -> anyhow::Error {
+    let cause = match error {
+        watcher::Error::InitialListFailed(cause)
+        | watcher::Error::WatchStartFailed(cause)
+        | watcher::Error::WatchFailed(cause) => cause,
+        watcher::Error::WatchError(status) => kube::Error::Api(status),
+        watcher::Error::NoResourceVersion => return error.into(),
+    };
+    let why = client::explain(&cause);
+    match cause {
+        kube::Error::Api(status) if status.code == 403 => {
+            anyhow!("{why}; --wait needs the rights to list and to watch")
+        }
+        _ => anyhow!(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_watch_is_told_so_once_and_in_words() {
+        let status = || {
+            let text = "clusterrequests.cluster.openmcp.cloud is forbidden: User \"u\" cannot watch resource";
+            kube::core::Status::failure(text, "Forbidden").with_code(403).boxed()
+        };
+        for error in [
+            watcher::Error::WatchStartFailed(kube::Error::Api(status())),
+            watcher::Error::InitialListFailed(kube::Error::Api(status())),
+            watcher::Error::WatchError(status()),
+        ] {
+            assert!(is_final(&error));
+            let told = format!("{:#}", explained(error));
+            assert_eq!(told.matches("cannot watch").count(), 1, "{told}");
+            assert!(!told.contains("Status {") && told.contains("--wait needs"), "{told}");
+        }
     }
 }
