@@ -323,7 +323,16 @@ pub(crate) async fn until_gone<K>(api: &Api<K>, name: &str)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let gone = await_condition(api.clone(), name, |object: Option<&K>| object.is_none());
+    // Before its first list a watch tells of no object either, so a read has the last word.
+    let gone = async {
+        loop {
+            let told = await_condition(api.clone(), name, |object: Option<&K>| object.is_none()).await;
+            if told.is_ok() && api.get_opt(name).await.is_ok_and(|object| object.is_none()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
     if tokio::time::timeout(LIMIT, gone).await.is_err() {
         panic!("{name} is still there after {LIMIT:?}: {:#?}", api.get_opt(name).await);
     }
