@@ -123,7 +123,7 @@ pub fn choose_together(
 /// What was found out about a request on the way.
 enum Found {
     /// It only joins others.
-    Joins(Joining),
+    Joins(Box<Joining>),
     /// Where it goes that does not only join others; finding it out again would cost as much as it did.
     Goes(Box<Destination>),
     /// That is not to be asked: it is bound, or is not to be bound.
@@ -152,7 +152,7 @@ fn join(snapshot: &Snapshot, key: &ObjectKey, now: Timestamp, proposals: &mut dy
     let Some((cluster, prefix)) = joins else { return Found::Goes(Box::new(destination)) };
     let held = has_finalizer(&request.metadata, names::REQUEST_FINALIZER);
     let first = (!held).then(|| take_over(request, &cluster));
-    Found::Joins(Joining { cluster, tenant: tenant(key, uid, prefix), first })
+    Found::Joins(Box::new(Joining { cluster, tenant: tenant(key, uid, prefix), first }))
 }
 
 /// Whether one tenant more changes nothing of a Cluster but its tenants.
