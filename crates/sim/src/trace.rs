@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use allotment_api::names;
 use allotment_store::{Event, EventKind, Seen};
 use serde_json::Value;
 
@@ -57,6 +58,11 @@ fn digest(event: &Event) -> u64 {
             if let Some(data) = object.get_mut(field).and_then(Value::as_object_mut) {
                 data.values_mut().for_each(|value| *value = Value::Null);
             }
+        }
+        // And without what is a digest of a certificate.
+        if let Some(note) = object.pointer_mut("/metadata/annotations").and_then(|notes| notes.get_mut(names::ENDPOINT))
+        {
+            *note = Value::Null;
         }
         object.to_string().hash(&mut hasher);
     } else {

@@ -99,7 +99,7 @@ async fn what_only_the_platform_writes_and_what_can_never_work_is_refused_with_f
             within("clusterrequests/r"),
             json!({"metadata": {"finalizers": null}}),
             403,
-            "metadata.finalizers of cluster.openmcp.cloud is written by the platform only",
+            "metadata.finalizers: cluster.openmcp.cloud/request is put on and taken off by the platform",
         ),
         (
             "POST",

@@ -521,7 +521,7 @@ async fn the_tree_shows_spares_released_prefixes_and_who_may_come_in() {
     // The spare is made right after its name was noted.
     let last = shown.take(100).find(|output| said(output).contains("(spare)")).expect("the spare is shown");
     check(&last, 0, &["AccessRequest team/a Granted", policy.trim(), "[fast]"]);
-    check(&run(&folder, &["tree", "-n", "team", "-o", "name"]), 0, &["cluster/mcp-"]);
+    check(&run(&folder, &["tree", "-n", "team", "-o", "name"]), 0, &["cluster.cluster.openmcp.cloud/mcp-"]);
 }
 
 #[test]
