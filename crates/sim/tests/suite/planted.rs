@@ -10,14 +10,14 @@ const AROUND: u64 = 100;
 
 /// The seed at which a bug is found, and what the invariant says that finds it.
 const FOUND_AT: [(Bug, u64, &str); 12] = [
-    (Bug::LostUpdate, 18, "lost the record of"),
+    (Bug::LostUpdate, 3, "lost the record of"),
     (Bug::DoubleGrant, 1, "was replaced by another"),
     (Bug::RevokeForgotten, 7, "bindings.rbac.authorization.k8s.io"),
-    (Bug::StaleRead, 77, "took the room of"),
-    (Bug::EventDropped, 9, "is being deleted for ever"),
+    (Bug::StaleRead, 21, "took the room of"),
+    (Bug::EventDropped, 157, "is being deleted for ever"),
     (Bug::WriteForgotten, 7, "that it has no room on"),
     (Bug::StatusBeforeGrant, 1, "is said to be Granted, and has no Grant"),
-    (Bug::FinalizerDropped, 1, "and its identity inside the Cluster is not"),
+    (Bug::FinalizerDropped, 3, "and its identity inside the Cluster is not"),
     (Bug::PrefixShared, 1, "are not free of each other"),
     (Bug::RoomMiscounted, 1, "tenants, and room for"),
     (Bug::TokenKept, 2, "is left of an AccessRequest that is gone"),
