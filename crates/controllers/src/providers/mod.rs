@@ -11,6 +11,7 @@ pub mod local;
 pub(crate) mod outside;
 mod place;
 mod reach;
+pub(crate) mod recorded;
 mod status;
 
 use std::fmt::Debug;

@@ -1,20 +1,15 @@
 //! The record of a Cluster that was there before: which cluster it is, and where its kubeconfig lies. One Secret, so that
 //! a Cluster outlives its ProviderConfig.
 
-use std::collections::BTreeMap;
-
-use allotment_api::names::{CLUSTER_UID, PLANES_NAMESPACE};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 
-use crate::frame::is_gone;
 use crate::providers::place::Place;
-use crate::providers::{Order, ProviderError};
+use crate::providers::{Order, ProviderError, recorded};
 
 const MANAGER: &str = "allot-existing";
-const CLUSTER: &str = "cluster.openmcp.cloud/cluster";
 const IDENTITY: &str = "identity";
 const SECRET: &str = "kubeconfigSecret";
 const KEY: &str = "kubeconfigKey";
@@ -36,9 +31,7 @@ pub(super) struct Records {
 
 /// `existing-` and 16 hexadecimal digits of the SHA-256 of the Cluster's UID.
 fn record_name(cluster_uid: &str) -> String {
-    let hash = allotment_pki::sha256(cluster_uid.as_bytes());
-    let digits: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("existing-{digits}")
+    format!("existing-{}", recorded::digits(cluster_uid))
 }
 
 impl Records {
@@ -62,14 +55,9 @@ impl Records {
 
     /// Forgets the Cluster.
     pub(super) async fn delete(&self, order: &Order) -> Result<(), ProviderError> {
-        let name = record_name(&order.uid);
-        let Some(secret) = self.secrets.get_opt(&name).await? else { return Ok(()) };
+        let Some(secret) = self.secrets.get_opt(&record_name(&order.uid)).await? else { return Ok(()) };
         from_secret(&secret, order)?;
-        let this_one = Preconditions { uid: secret.uid(), resource_version: None };
-        match self.secrets.delete(&name, &DeleteParams::default().preconditions(this_one)).await {
-            Err(error) if !is_gone(&error) => Err(error.into()),
-            _ => Ok(()),
-        }
+        recorded::delete(&self.secrets, &secret).await
     }
 }
 
@@ -77,30 +65,16 @@ fn to_secret(order: &Order, record: &Record) -> Secret {
     let entries = [(IDENTITY, &record.identity), (SECRET, &record.place.name), (KEY, &record.place.key)];
     let data = entries.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.as_bytes().to_vec())));
     Secret {
-        metadata: ObjectMeta {
-            name: Some(record_name(&order.uid)),
-            namespace: Some(PLANES_NAMESPACE.to_owned()),
-            labels: Some(BTreeMap::from([(CLUSTER_UID.to_owned(), order.uid.clone())])),
-            annotations: Some(BTreeMap::from([(CLUSTER.to_owned(), format!("{}/{}", order.namespace, order.name))])),
-            ..ObjectMeta::default()
-        },
+        metadata: recorded::metadata(record_name(&order.uid), order),
         data: Some(data.collect()),
         ..Secret::default()
     }
 }
 
 fn from_secret(secret: &Secret, order: &Order) -> Result<Record, ProviderError> {
-    let wrong = |what: &'static str| ProviderError::Record {
-        namespace: PLANES_NAMESPACE.to_owned(),
-        name: secret.name_any(),
-        what,
-    };
-    if secret.labels().get(CLUSTER_UID) != Some(&order.uid) {
-        return Err(wrong("not the record of this Cluster"));
-    }
+    recorded::check(secret, order)?;
     let entry = |key: &str, missing: &'static str| {
-        let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-        bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok()).ok_or_else(|| wrong(missing))
+        recorded::entry(secret, key).map(str::to_owned).ok_or_else(|| recorded::wrong(secret, missing))
     };
     Ok(Record {
         identity: entry(IDENTITY, "without identity")?,

@@ -1,21 +1,18 @@
 //! The record of a cluster that kind makes: one Secret, written before the first command, with the kubeconfig once
 //! there is one.
 
-use std::collections::BTreeMap;
-
-use allotment_api::names::{CLUSTER_UID, PLANES_NAMESPACE};
+use allotment_api::names::CLUSTER_UID;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, ResourceExt};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::frame::{is_conflict, is_gone};
+use crate::frame::is_conflict;
 use crate::providers::place::Place;
-use crate::providers::{Order, ProviderError};
+use crate::providers::{Order, ProviderError, recorded};
 
 const MANAGER: &str = "allot-kind";
-const CLUSTER: &str = "cluster.openmcp.cloud/cluster";
 const IMAGE: &str = "image";
 const WORKERS: &str = "workers";
 const KUBECONFIG: &str = "kubeconfig";
@@ -42,9 +39,7 @@ pub(super) struct Records {
 /// What kind calls the cluster of a Cluster: `allot-` and 16 hexadecimal digits of the SHA-256 of its UID. Nobody else
 /// gives a cluster that name.
 pub(super) fn cluster_name(cluster_uid: &str) -> String {
-    let hash = allotment_pki::sha256(cluster_uid.as_bytes());
-    let digits: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("allot-{digits}")
+    format!("allot-{}", recorded::digits(cluster_uid))
 }
 
 fn record_name(cluster_uid: &str) -> String {
@@ -71,13 +66,7 @@ impl Records {
         let entries = [(IMAGE, image.to_owned()), (WORKERS, workers.to_string())];
         let data = entries.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())));
         let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(record_name(&order.uid)),
-                namespace: Some(PLANES_NAMESPACE.to_owned()),
-                labels: Some(BTreeMap::from([(CLUSTER_UID.to_owned(), order.uid.clone())])),
-                annotations: Some([(CLUSTER.to_owned(), format!("{}/{}", order.namespace, order.name))].into()),
-                ..ObjectMeta::default()
-            },
+            metadata: recorded::metadata(record_name(&order.uid), order),
             data: Some(data.collect()),
             ..Secret::default()
         };
@@ -98,33 +87,19 @@ impl Records {
 
     /// Forgets the cluster.
     pub(super) async fn delete(&self, order: &Order) -> Result<(), ProviderError> {
-        let name = record_name(&order.uid);
-        let Some(secret) = self.secrets.get_opt(&name).await? else { return Ok(()) };
+        let Some(secret) = self.secrets.get_opt(&record_name(&order.uid)).await? else { return Ok(()) };
         from_secret(&secret, order)?;
-        let this_one = Preconditions { uid: secret.uid(), resource_version: None };
-        match self.secrets.delete(&name, &DeleteParams::default().preconditions(this_one)).await {
-            Err(error) if !is_gone(&error) => Err(error.into()),
-            _ => Ok(()),
-        }
+        recorded::delete(&self.secrets, &secret).await
     }
 }
 
 fn from_secret(secret: &Secret, order: &Order) -> Result<Record, ProviderError> {
-    let wrong = |what: &'static str| ProviderError::Record {
-        namespace: PLANES_NAMESPACE.to_owned(),
-        name: secret.name_any(),
-        what,
-    };
-    if secret.labels().get(CLUSTER_UID) != Some(&order.uid) {
-        return Err(wrong("not the record of this Cluster"));
-    }
-    let entry = |key: &str| {
-        let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-        bytes.and_then(|bytes| String::from_utf8(bytes.0.clone()).ok())
-    };
+    let wrong = |what: &'static str| recorded::wrong(secret, what);
+    recorded::check(secret, order)?;
+    let entry = |key: &str| recorded::entry(secret, key);
     Ok(Record {
         name: cluster_name(&order.uid),
-        image: entry(IMAGE).ok_or_else(|| wrong("without image"))?,
+        image: entry(IMAGE).map(str::to_owned).ok_or_else(|| wrong("without image"))?,
         workers: entry(WORKERS).and_then(|text| text.parse().ok()).ok_or_else(|| wrong("without workers"))?,
         is_made: entry(KUBECONFIG).is_some_and(|text| !text.is_empty()),
     })

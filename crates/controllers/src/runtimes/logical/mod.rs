@@ -24,11 +24,10 @@ use allotment_api::reasons::ClusterConditionReason;
 use allotment_api::requests::Cluster;
 use allotment_pki::KeySource;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 
-use crate::frame::{Seams, Writer, is_conflict, is_gone};
-use crate::providers::{AdminAccess, Health, Order, ProviderError, Removal};
+use crate::frame::{Seams, Writer, is_conflict};
+use crate::providers::{AdminAccess, Health, Order, ProviderError, Removal, recorded};
 
 pub use record::PLANES_NAMESPACE;
 use record::{from_secret, record_name, to_secret};
@@ -102,13 +101,8 @@ impl LogicalRuntime {
         let Some(secret) = self.secrets.get_opt(&name).await? else { return Ok(Removal::Gone) };
         let tenant = from_secret(&secret, order)?;
         self.tenants.remove(&tenant.id).await.map_err(|error| ProviderError::Runtime(Box::new(error)))?;
-        let this_one = Preconditions { uid: secret.uid(), resource_version: None };
-        let params = DeleteParams::default().preconditions(this_one);
-        match self.secrets.delete(&name, &params).await {
-            Ok(_) => Ok(Removal::Gone),
-            Err(error) if is_gone(&error) => Ok(Removal::Gone),
-            Err(error) => Err(error.into()),
-        }
+        recorded::delete(&self.secrets, &secret).await?;
+        Ok(Removal::Gone)
     }
 
     /// Admin rights on the plane of that Cluster.

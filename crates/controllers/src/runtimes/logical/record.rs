@@ -6,12 +6,11 @@ use allotment_api::names::CLUSTER_UID;
 use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use super::Tenant;
 use crate::frame::{ObjectKey, Seams};
-use crate::providers::{Order, ProviderError};
+use crate::providers::{Order, ProviderError, recorded};
 
 /// Where all lies that is or can mint admin rights.
 pub const PLANES_NAMESPACE: &str = "allot-planes";
@@ -98,17 +97,9 @@ pub(super) fn to_secret(tenant: &Tenant, order: &Order) -> Secret {
 
 /// The plane that `secret` records; an error if it is not that of the Cluster ordered, or not whole.
 pub(super) fn from_secret(secret: &Secret, order: &Order) -> Result<Tenant, ProviderError> {
-    let wrong = |what: &'static str| ProviderError::Record {
-        namespace: PLANES_NAMESPACE.to_owned(),
-        name: secret.name_any(),
-        what,
-    };
-    if secret.labels().get(CLUSTER_UID) != Some(&order.uid) {
-        return Err(wrong("not the record of this Cluster"));
-    }
+    recorded::check(secret, order)?;
     let entry = |name: &str, missing: &'static str| {
-        let bytes = secret.data.as_ref().and_then(|data| data.get(name));
-        bytes.and_then(|bytes| std::str::from_utf8(&bytes.0).ok()).ok_or_else(|| wrong(missing))
+        recorded::entry(secret, name).ok_or_else(|| recorded::wrong(secret, missing))
     };
     let home = secret.data.as_ref().and_then(|data| data.get(HOME)).map(|bytes| String::from_utf8_lossy(&bytes.0));
     let authority =

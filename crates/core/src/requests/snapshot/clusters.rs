@@ -213,11 +213,9 @@ impl<'a> Change<'a> {
 pub fn same_for_provider(old: &Cluster, new: &Cluster) -> bool {
     let ObjectMeta { uid, deletion_timestamp, annotations, labels, finalizers, .. } = &old.metadata;
     let meta = &new.metadata;
-    let told = |cluster: &Cluster| {
-        let status = cluster.status.clone().unwrap_or_default();
-        let healthy = find(&status.conditions, ConditionType::ClusterHealthy).cloned();
-        (status.phase, status.kubernetes, status.provider_status, healthy)
-    };
+    let (none, before, after) = (ClusterStatus::default(), old.status.as_ref(), new.status.as_ref());
+    let (before, after) = (before.unwrap_or(&none), after.unwrap_or(&none));
+    let healthy = |status| find(status, ConditionType::ClusterHealthy);
     let ClusterSpec {
         cluster_provider_ref,
         cluster_config_ref,
@@ -234,7 +232,9 @@ pub fn same_for_provider(old: &Cluster, new: &Cluster) -> bool {
         && (labels, finalizers) == (&meta.labels, &meta.finalizers)
         && (cluster_provider_ref, cluster_config_ref) == (&spec.cluster_provider_ref, &spec.cluster_config_ref)
         && (kubernetes, purposes, dedicated) == (&spec.kubernetes, &spec.purposes, &spec.dedicated)
-        && told(old) == told(new)
+        && (before.phase, &before.kubernetes) == (after.phase, &after.kubernetes)
+        && before.provider_status == after.provider_status
+        && healthy(&before.conditions) == healthy(&after.conditions)
 }
 
 fn same_but_tenants(old: &Cluster, new: &Cluster) -> bool {
