@@ -93,7 +93,21 @@ pub(super) async fn landscape(binary: &Path) -> Result<()> {
     let (server, client) = shared(binary, &dir, 0, SHARED).await?;
     let mut granted = Granted::watch(&client).await?;
     let started = Instant::now();
-    tokio::try_join!(ask(&client, 0..REQUESTS), granted.wait(REQUESTS))?;
+    let grow = async {
+        for tenth in 1..=10 {
+            let before = started.elapsed().as_secs_f64();
+            granted.wait(REQUESTS / 10).await?;
+            println!(
+                "{} granted after {:.0} s, {:.0}/s of late, resident {} MB",
+                tenth * REQUESTS / 10,
+                started.elapsed().as_secs_f64(),
+                (REQUESTS / 10) as f64 / (started.elapsed().as_secs_f64() - before),
+                megabytes(&server)?
+            );
+        }
+        anyhow::Ok(())
+    };
+    tokio::try_join!(ask(&client, 0..REQUESTS), grow)?;
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "{REQUESTS} requests, {SHARED} to a Cluster: granted in {seconds:.0} s, {:.0}/s",
