@@ -26,4 +26,9 @@ impl QueueOrder {
         let priority = i64::from(request.spec.priority.unwrap_or(0));
         QueueOrder { turn: created - priority * SECONDS_PER_STEP, created, key: ObjectKey::of(&request.metadata) }
     }
+
+    /// Whose place it is.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
 }

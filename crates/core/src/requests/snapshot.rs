@@ -10,6 +10,7 @@ mod change;
 mod clusters;
 mod object;
 mod open;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,6 +34,7 @@ pub use clusters::same_for_provider;
 pub use object::{Object, ObjectKind};
 pub(crate) use open::Shape;
 use open::Slot;
+use waiting::Waiting;
 
 /// Most tenants of one Cluster, released ones included: the record is one object.
 pub const MAX_TENANT_RECORDS: usize = 1000;
@@ -40,6 +42,10 @@ pub const MAX_TENANT_RECORDS: usize = 1000;
 const MOST_GONE: usize = 1000;
 /// How long a new Cluster may take before it counts as unhealthy, unless configured.
 pub const DEFAULT_PROVISIONING_DEADLINE_SECS: i64 = 30 * 60;
+
+/// How many requests that wait for the same, with the same answer, are looked at for all of them, unless configured: more
+/// than are worked on at once, so that those who find room follow each other without a pause.
+const STAND_FOR_ALL: usize = 32;
 
 /// What has to be decided, since something that bears on it changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,10 +112,8 @@ pub struct Snapshot {
     pub(crate) access_to_request: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// By Cluster: the AccessRequests that refer to it.
     access_to_cluster: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Requests that are no tenant of any Cluster, with their purposes.
-    waiting: BTreeMap<ObjectKey, Vec<String>>,
-    /// The same by purpose.
-    waiting_for: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// Requests that are no tenant of any Cluster.
+    waiting: Waiting,
     due_requests: BTreeSet<ObjectKey>,
     /// Whether all that wait are due; they are told apart when somebody asks, however often that was noted.
     all_waiting_are_due: bool,
@@ -167,8 +171,7 @@ impl Snapshot {
             live_access: BTreeMap::new(),
             access_to_request: BTreeMap::new(),
             access_to_cluster: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            waiting_for: BTreeMap::new(),
+            waiting: Waiting::new(STAND_FOR_ALL),
             due_requests: BTreeSet::new(),
             all_waiting_are_due: false,
             due_waiting_for: BTreeSet::new(),
@@ -179,6 +182,13 @@ impl Snapshot {
             warm: BTreeSet::new(),
             provisioning_deadline_secs: seconds,
         }
+    }
+
+    /// Of requests that wait for the same, with the same answer, so many are due for all of them; for a snapshot of
+    /// nothing.
+    pub fn with_standing_for_all(mut self, count: usize) -> Self {
+        self.waiting = Waiting::new(count);
+        self
     }
 
     /// The object is as given now.
@@ -230,9 +240,9 @@ impl Snapshot {
     pub fn take_due(&mut self) -> Due {
         let purposes = std::mem::take(&mut self.due_waiting_for);
         if std::mem::take(&mut self.all_waiting_are_due) {
-            self.due_requests.extend(self.waiting.keys().cloned());
+            self.due_requests.extend(self.waiting.first().cloned());
         } else {
-            let concerned = purposes.iter().filter_map(|purpose| self.waiting_for.get(purpose)).flatten();
+            let concerned = purposes.iter().flat_map(|purpose| self.waiting.first_for(purpose));
             self.due_requests.extend(concerned.cloned());
         }
         let mut requests: Vec<ObjectKey> = std::mem::take(&mut self.due_requests).into_iter().collect();
@@ -254,7 +264,7 @@ impl Snapshot {
 
     /// The ClusterRequests that are no tenant of any Cluster.
     pub fn waiting(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.waiting.keys()
+        self.waiting.all()
     }
 
     /// Where a ClusterRequest stands among those that are to be decided, if it is there.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_core::requests::{decide_purpose, decide_request};
+use allotment_core::requests::{Snapshot, decide_purpose, decide_request};
 use allotment_core::write::ObjectKey;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -303,6 +303,55 @@ proptest! {
                 }
             }
             idle = still;
+        }
+    }
+
+    #[test]
+    fn whoever_stands_first_stands_for_all_that_wait_for_the_same(
+        asks in prop::collection::vec((0usize..2, 0i64..2, prop::bool::ANY), 1..14), changes in prop::collection::vec(0usize..7, 0..12), first in 1usize..3,
+    ) {
+        let mut store = landscape();
+        store.put(purpose("few", json!({"maxTenants": 2, "maxClusters": 1})));
+        let (mut names, mut scheduler) = (Names::default(), Scheduler::default());
+        scheduler.snapshot = Snapshot::new().with_standing_for_all(first);
+        for (index, (namespace, priority, odd)) in asks.iter().enumerate() {
+            let traits = if *odd { json!([{"trait": "none/has/it"}]) } else { json!([]) };
+            let spec = json!({"purposes": ["few"], "priority": priority, "traits": traits});
+            store.put(request(["team", "far"][*namespace], &format!("r{index}"), spec));
+            store.now += 1;
+        }
+        let mut room = 2;
+        for change in [7].iter().chain(&changes) {
+            let few = store.get("Purpose", "", "few").is_some();
+            match change {
+                0 | 1 if !few => {}
+                0 => {
+                    room += 3;
+                    store.edit("Purpose", "", "few", &json!({"spec": {"maxTenants": room}}));
+                }
+                1 => store.edit("Purpose", "", "few", &json!({"spec": {"maxClusters": 2}})),
+                2 => store.edit("ClusterProvider", "", "local", &json!({"status": {"ready": false}})),
+                3 => store.edit("ClusterProvider", "", "local", &json!({"status": {"ready": true}})),
+                4 => {
+                    let traits = json!([{"trait": "cluster.openmcp.cloud/workerless"}, {"trait": "none/has/it"}]);
+                    store.edit("ClusterProvider", "", "local", &json!({"status": {"profiles": [{"name": "local",
+                        "supportedVersions": [{"version": "1.36.3"}], "supportedTraits": traits}]}}));
+                }
+                5 => {
+                    let granted = store.all("ClusterRequest").find(|(_, request)| request["status"]["status"] == json!("Granted"));
+                    if let Some(key) = granted.map(|(key, _)| key.clone()) {
+                        store.delete(&("ClusterRequest".to_owned(), key));
+                    }
+                }
+                6 => store.delete(&("Purpose".to_owned(), ObjectKey::cluster_wide("few"))),
+                _ => {}
+            }
+            // Decided are only those that are due.
+            settle(&mut store, &mut scheduler, &mut names);
+            for (key, _) in store.all("ClusterRequest") {
+                let plan = decide_request(&scheduler.snapshot, key, store.time(), &mut names);
+                prop_assert!(is_done(&plan), "{} after {}: {:?}", key, change, plan);
+            }
         }
     }
 

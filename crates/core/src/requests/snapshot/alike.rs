@@ -26,11 +26,11 @@ pub(crate) struct Alike {
 }
 
 impl Snapshot {
-    /// Puts a Cluster among those that are like it, or nowhere if it is gone.
-    pub(super) fn join_alike(&mut self, key: &ObjectKey) {
+    /// Puts a Cluster among those that are like it, or nowhere if it is gone. Gives whether these are others than before.
+    pub(super) fn join_alike(&mut self, key: &ObjectKey) -> bool {
         let alike = self.clusters.get(key).map(|cluster| self.alike(cluster));
         if self.alike_of.get(key) == alike.as_ref() {
-            return;
+            return false;
         }
         if let Some(was) = self.alike_of.remove(key)
             && let Some(members) = self.alike.get_mut(&was)
@@ -44,6 +44,7 @@ impl Snapshot {
             self.alike.entry(alike.clone()).or_default().insert(key.to_string(), key.clone());
             self.alike_of.insert(key.clone(), alike);
         }
+        true
     }
 
     fn alike(&self, cluster: &Cluster) -> Alike {

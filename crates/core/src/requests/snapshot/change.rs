@@ -8,6 +8,7 @@ use allotment_api::requests::{
     Purpose,
 };
 
+use super::waiting::is_special;
 use super::{ProfileEntry, Snapshot, annotation, in_namespace, set_member, tenant_key};
 use crate::requests::expressions::Equivalences;
 use crate::requests::versions::Offer;
@@ -93,9 +94,7 @@ impl Snapshot {
         }
         put(&mut self.namespaces, name.clone(), labels);
         // Purposes select by label whose requests they take, and with them which hand-written Clusters count.
-        let waits = self.waiting.range(ObjectKey::new(name.clone(), "")..);
-        let waits = waits.map(|(key, _)| key).take_while(|key| key.namespace == name).cloned();
-        self.due_requests.extend(waits);
+        self.due_requests.extend(self.waiting.in_namespace(&name).cloned());
         let counts =
             |purpose: &str| self.by_hand.get(purpose).is_some_and(|keys| in_namespace(keys, &name).next().is_some());
         let concerned = self.purposes.iter().filter(|(purpose, found)| {
@@ -135,13 +134,10 @@ impl Snapshot {
             Some(request) => {
                 self.requests.insert(key.clone(), request);
                 self.due_requests.insert(key.clone());
-                self.note_waiting(&key);
             }
-            None => {
-                self.set_waiting(&key, None);
-                self.due_requests.remove(&key);
-            }
+            None => _ = self.due_requests.remove(&key),
         }
+        self.note_waiting(&key);
         self.claims_changed(&key, was, is);
     }
 
@@ -159,6 +155,7 @@ impl Snapshot {
         let [was, is] = [&old, &grant].map(|grant| grant.as_ref().map(|grant| grant.spec.request_uid.clone()));
         put(&mut self.grants, key.clone(), grant);
         self.claims_changed(&key, was, is);
+        self.note_waiting(&key);
         if self.requests.contains_key(&key) {
             self.due_requests.insert(key);
         }
@@ -218,23 +215,14 @@ impl Snapshot {
         let request = self.requests.get(key);
         let waits = request
             .filter(|request| request.metadata.uid.as_ref().is_some_and(|uid| !self.tenancies.contains_key(uid)));
-        let purposes = waits.map(|request| request.spec.purposes.clone());
-        self.set_waiting(key, purposes);
-    }
-
-    fn set_waiting(&mut self, key: &ObjectKey, purposes: Option<Vec<String>>) {
-        let old = match &purposes {
-            Some(purposes) => self.waiting.insert(key.clone(), purposes.clone()),
-            None => self.waiting.remove(key),
-        };
-        if old == purposes {
-            return;
-        }
-        for (purposes, enters) in [(old, false), (purposes, true)] {
-            for purpose in purposes.into_iter().flatten() {
-                set_member(&mut self.waiting_for, purpose, key, enters);
+        let next = match waits {
+            Some(request) => {
+                let alone = is_special(request) || self.grants.contains_key(key);
+                self.waiting.enter(key, request, alone)
             }
-        }
+            None => self.waiting.leave(key),
+        };
+        self.due_requests.extend(next);
     }
 
     /// Whoever waits for a Cluster, Purposes for their spares included, and those that have some left to count.

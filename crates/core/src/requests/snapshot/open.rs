@@ -41,13 +41,13 @@ impl Slot {
 }
 
 impl Snapshot {
-    /// Puts a Cluster where it is found now, or nowhere if it is gone. Gives whether that differs by more than how
-    /// many tenants it has.
+    /// Puts a Cluster where it is found now, or nowhere if it is gone. Gives whether requests that are not bound may be
+    /// told something else because of it: not for one tenant more or less on one that has room before and after.
     pub(super) fn settle(&mut self, key: &ObjectKey) -> bool {
-        self.join_alike(key);
+        let other = self.join_alike(key);
         let slot = self.clusters.get(key).and_then(|cluster| self.slot_of(cluster));
         if self.slots.get(key) == slot.as_ref() {
-            return false;
+            return other;
         }
         let was = self.slots.remove(key);
         for (slot, enters) in [(&was, false), (&slot, true)] {
@@ -62,7 +62,7 @@ impl Snapshot {
         if let Some(slot) = slot.clone() {
             self.slots.insert(key.clone(), slot);
         }
-        was.map(Slot::place) != slot.map(Slot::place)
+        other || was.map(Slot::place) != slot.map(Slot::place)
     }
 
     /// Where an open Cluster is found; whether a new one took too long is asked when it is chosen.
