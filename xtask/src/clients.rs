@@ -58,14 +58,16 @@ pub(crate) fn check(only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs what every provider has to do with the example in Python, which the suite leaves out where only Rust is.
+/// Runs what every provider has to do with those that need more than Rust: the example in Python, clusters that are there
+/// already, and the program in kind's place.
 pub(crate) fn example_provider() -> Result<()> {
     let assets = assets::install()?;
     let programs = assets.python.parent().context("python lies nowhere")?.to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&others)))?;
     let suite = ["test", "--locked", "-p", "allot", "--test", "suite", "--", "--include-ignored"];
-    run(cargo().args(suite).args(["contract::", "outside::"]).env("PATH", path))
+    let programs = assets::kubernetes()?;
+    run(cargo().args(suite).args(["contract::", "outside::"]).env("PATH", path).env("ALLOTMENT_KUBERNETES", programs))
 }
 
 impl With {

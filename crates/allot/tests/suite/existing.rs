@@ -25,7 +25,7 @@ const EXAMPLE: &str = include_str!("../../../../examples/existing.yaml");
 const SHARED: &str = "team-workload";
 
 /// Starts the cluster that is there.
-async fn kubernetes(folder: &Folder) -> Kubernetes {
+pub(crate) async fn kubernetes(folder: &Folder) -> Kubernetes {
     let programs = std::env::var_os("ALLOTMENT_KUBERNETES").map(PathBuf::from);
     let options = Options {
         programs: programs.expect("ALLOTMENT_KUBERNETES names the folder with kube-apiserver and etcd"),
@@ -38,7 +38,7 @@ async fn kubernetes(folder: &Folder) -> Kubernetes {
 }
 
 /// Applies the example, with that kubeconfig in its Secret.
-async fn apply_example(admin: &Client, kubeconfig: &str) {
+pub(crate) async fn apply_example(admin: &Client, kubeconfig: &str) {
     for document in yaml::parse_stream(EXAMPLE).expect("YAML") {
         let mut object: Value = serde_json::from_slice(&document.value.to_vec()).expect("JSON");
         let kind = object["kind"].as_str().expect("a kind").to_owned();
@@ -102,7 +102,7 @@ async fn until_unknown(kubeconfig: &str) {
 }
 
 /// How many objects bear the label of an AccessRequest.
-async fn labelled(inside: &Client) -> usize {
+pub(crate) async fn labelled(inside: &Client) -> usize {
     let of_access = ListParams::default().labels("cluster.openmcp.cloud/access-request");
     let accounts = Api::<ServiceAccount>::all(inside.clone()).list(&of_access).await.expect("a list").items.len();
     let roles = Api::<Role>::all(inside.clone()).list(&of_access).await.expect("a list").items.len();
