@@ -16,7 +16,7 @@ use crate::server::build;
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
-const CASES: [&str; 12] = [
+const CASES: [&str; 13] = [
     "access::",
     "admission::",
     "beside::",
@@ -24,6 +24,7 @@ const CASES: [&str; 12] = [
     "credentials::",
     "deletion::",
     "existing::",
+    "oidc::",
     "outside::",
     "policy::",
     "prefixes::",

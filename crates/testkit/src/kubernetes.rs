@@ -63,6 +63,8 @@ pub struct Options {
     pub quotas: bool,
     /// Whether etcd waits for the disk. A comparison of answers has no need of it, one of speed has.
     pub durable: bool,
+    /// More flags of the API server.
+    pub flags: Vec<String>,
 }
 
 impl Kubernetes {
@@ -80,7 +82,8 @@ impl Kubernetes {
         starting.until_listening(etcd_port).await?;
 
         let files = Files::write(dir, port)?;
-        let flags = apiserver_flags(dir, etcd_port, port);
+        let mut flags = apiserver_flags(dir, etcd_port, port);
+        flags.extend_from_slice(&options.flags);
         let program = options.programs.join("kube-apiserver");
         let apiserver = Some(Process::start(&program, &flags, dir)?);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

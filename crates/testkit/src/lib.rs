@@ -12,6 +12,7 @@ pub mod client;
 pub mod compare;
 mod deliberate;
 pub mod generate;
+pub mod issuer;
 pub mod kubernetes;
 pub mod ours;
 mod process;

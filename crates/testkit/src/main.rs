@@ -84,7 +84,8 @@ async fn main() -> Result<()> {
 
 async fn run(cli: Cli) -> Result<()> {
     let Cli { programs, dir, task } = cli;
-    let options = |dir, quotas, durable| Options { programs, dir, controllers: true, quotas, durable };
+    let options =
+        |dir, quotas, durable| Options { programs, dir, controllers: true, quotas, durable, flags: Vec::new() };
     match task {
         Task::Serve { durable } => serve(options(dir, true, durable)).await,
         Task::Compare(compare) => {

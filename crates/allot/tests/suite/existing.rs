@@ -26,6 +26,11 @@ const SHARED: &str = "team-workload";
 
 /// Starts the cluster that is there.
 pub(crate) async fn kubernetes(folder: &Folder) -> Kubernetes {
+    kubernetes_with(folder, Vec::new()).await
+}
+
+/// The same, with more flags of its API server.
+pub(crate) async fn kubernetes_with(folder: &Folder, flags: Vec<String>) -> Kubernetes {
     let programs = std::env::var_os("ALLOTMENT_KUBERNETES").map(PathBuf::from);
     let options = Options {
         programs: programs.expect("ALLOTMENT_KUBERNETES names the folder with kube-apiserver and etcd"),
@@ -33,6 +38,7 @@ pub(crate) async fn kubernetes(folder: &Folder) -> Kubernetes {
         controllers: true,
         quotas: false,
         durable: false,
+        flags,
     };
     Kubernetes::start(&options).await.expect("Kubernetes starts")
 }

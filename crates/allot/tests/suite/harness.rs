@@ -77,6 +77,7 @@ impl Folder {
                 controllers: true,
                 quotas: false,
                 durable: false,
+                flags: Vec::new(),
             };
             let kubernetes = Kubernetes::start(&options).await.expect("Kubernetes starts");
             std::fs::copy(kubernetes.kubeconfig(), self.kubeconfig()).expect("a kubeconfig");

@@ -16,6 +16,7 @@ mod folder;
 mod harness;
 mod kind;
 mod kube_rs;
+mod oidc;
 mod outside;
 mod policy;
 mod prefixes;
