@@ -43,6 +43,13 @@ impl Progress {
         }
     }
 
+    /// Says how far it has come, on a terminal only: elsewhere nobody looks.
+    pub(crate) fn hint(&self, text: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text);
+        }
+    }
+
     /// Ends the show; what has been said on a terminal goes away.
     pub(crate) fn end(self) {
         if let Some(bar) = self.bar {

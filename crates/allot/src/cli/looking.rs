@@ -16,9 +16,15 @@ Examples:
   allot tree
   allot tree -n team-a
   allot tree -o json
+  allot tree -n team-a -o name | xargs kubectl get -n team-a
+  allot tree -o name | xargs -L1 kubectl get
 
 Below each Cluster stand those who have room on it or had, whose prefix is not free yet, and below these who has access \
-and to whom an AccessPolicy opens it. Without the right to list in all namespaces, name one with -n.")]
+and to whom an AccessPolicy opens it. Without the right to list in all namespaces, name one with -n; what may not be \
+seen is told on stderr.
+
+kubectl takes names without a namespace: with -n, -o name lists what is in that namespace, as kubectl does; without, \
+each line has the namespace behind the name, as kubectl takes it one line at a time.")]
 pub(crate) struct Tree {
     /// Only this namespace
     #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
@@ -112,8 +118,10 @@ Examples:
   allot simulate --drain allot-clusters/workload-x7k2 --purpose workload --count 20
   allot simulate --without-provider local --purpose mcp -o json
 
+With none of these it says what becomes of the requests that wait, as things are: allot simulate
+
 What is there is read once and nothing is written. The scheduler's own decisions are carried out on the copy, to the \
-end; time stands still meanwhile. Wants the right to list namespaces, ClusterProviders, Purposes, TraitEquivalences, \
+end, those that wait already among them; time stands still meanwhile. Wants the right to list namespaces, ClusterProviders, Purposes, TraitEquivalences, \
 Clusters, ClusterRequests and ClusterRequestGrants.")]
 pub(crate) struct Simulate {
     /// Namespace of the requests [default: that of the file, else of the kubeconfig's context]

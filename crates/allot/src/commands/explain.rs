@@ -28,16 +28,55 @@ pub(super) async fn standing(platform: &Platform, namespace: &str, name: &str, f
     let grants = Api::<ClusterRequestGrant>::namespaced(platform.client.clone(), namespace);
     let (request, grant) = futures::future::join(requests.get(name), grants.get_opt(name)).await;
     let request = request.map_err(|error| anyhow!("ClusterRequest {namespace}/{name}: {}", client::explain(&error)))?;
-    let grant =
-        grant.map_err(|error| anyhow!("ClusterRequestGrant {namespace}/{name}: {}", client::explain(&error)))?;
+    // What the request says of itself stands without its Grant too.
+    let grant = match grant {
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            let why = format!("ClusterRequestGrant {namespace}/{name}: {}", status.message);
+            output::note(&format!("not shown: {why}; told is what the request itself says"));
+            Granted::Unseen
+        }
+        Ok(grant) => grant.map_or(Granted::Not, |grant| Granted::By(Box::new(grant))),
+        Err(error) => {
+            return Err(anyhow!("ClusterRequestGrant {namespace}/{name}: {}", client::explain(&error)).into());
+        }
+    };
     match format {
-        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&request, grant.as_ref()))?),
-        ExplainFormat::Yaml => output::data(&output::yaml(&as_value(&request, grant.as_ref()))?),
-        ExplainFormat::Text => output::data(&as_text(&request, grant.as_ref())),
+        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&request, &grant))?),
+        ExplainFormat::Yaml => output::data(&output::yaml(&as_value(&request, &grant))?),
+        ExplainFormat::Text => output::data(&as_text(&request, &grant)),
     }
 }
 
-fn as_value(request: &ClusterRequest, grant: Option<&ClusterRequestGrant>) -> serde_json::Value {
+/// What is known of the Grant of a request.
+enum Granted {
+    /// It is there.
+    By(Box<ClusterRequestGrant>),
+    /// There is none.
+    Not,
+    /// It may not be seen.
+    Unseen,
+}
+
+impl Granted {
+    /// The Cluster: what the Grant says, or as far as the request itself tells.
+    fn cluster(&self, request: &ClusterRequest) -> serde_json::Value {
+        let own = request.status.as_ref().and_then(|status| status.cluster_ref.as_ref());
+        match self {
+            Granted::By(grant) => json!(grant.spec.cluster_ref),
+            Granted::Unseen => json!(own),
+            Granted::Not => serde_json::Value::Null,
+        }
+    }
+
+    fn grant(&self) -> Option<&ClusterRequestGrant> {
+        match self {
+            Granted::By(grant) => Some(grant),
+            Granted::Not | Granted::Unseen => None,
+        }
+    }
+}
+
+fn as_value(request: &ClusterRequest, grant: &Granted) -> serde_json::Value {
     let status = request.status.clone().unwrap_or_default();
     json!({
         "namespace": request.namespace(),
@@ -46,16 +85,17 @@ fn as_value(request: &ClusterRequest, grant: Option<&ClusterRequestGrant>) -> se
         "status": status.status,
         "reason": status.reason,
         "message": status.message,
-        "cluster": grant.map(|grant| &grant.spec.cluster_ref),
-        "prefix": grant.map(|grant| &grant.spec.prefix),
-        "resolved": grant.map(|grant| &grant.spec.resolved),
+        "grantSeen": !matches!(grant, Granted::Unseen),
+        "cluster": grant.cluster(request),
+        "prefix": grant.grant().map(|grant| &grant.spec.prefix),
+        "resolved": grant.grant().map(|grant| &grant.spec.resolved),
         "conditions": status.conditions,
         "findings": status.findings,
         "findingsOmitted": status.findings_omitted.unwrap_or(0),
     })
 }
 
-fn as_text(request: &ClusterRequest, grant: Option<&ClusterRequestGrant>) -> String {
+fn as_text(request: &ClusterRequest, grant: &Granted) -> String {
     let status = request.status.clone().unwrap_or_default();
     let mut lines = vec![format!("ClusterRequest {}/{}", request.namespace().unwrap_or_default(), request.name_any())];
     lines.push(format!("  purposes   {}", request.spec.purposes.join(", ")));
@@ -67,11 +107,21 @@ fn as_text(request: &ClusterRequest, grant: Option<&ClusterRequestGrant>) -> Str
     if status.observed_generation != request.metadata.generation {
         lines.push("             about an earlier spec; the latest is being decided".to_owned());
     }
-    if let Some(grant) = grant {
-        let cluster = &grant.spec.cluster_ref;
-        lines.push(format!("  cluster    {}/{} ({})", cluster.namespace, cluster.name, cluster.uid));
-        let prefix = if grant.spec.prefix.is_empty() { "none, the cluster is dedicated" } else { &grant.spec.prefix };
-        lines.push(format!("  prefix     {prefix}"));
+    match grant {
+        Granted::By(grant) => {
+            let cluster = &grant.spec.cluster_ref;
+            lines.push(format!("  cluster    {}/{} ({})", cluster.namespace, cluster.name, cluster.uid));
+            let dedicated = grant.spec.prefix.is_empty();
+            let prefix = if dedicated { "none, the cluster is dedicated" } else { &grant.spec.prefix };
+            lines.push(format!("  prefix     {prefix}"));
+        }
+        Granted::Unseen => {
+            if let Some(cluster) = &status.cluster_ref {
+                let place = cluster.namespace.as_deref().unwrap_or_default();
+                lines.push(format!("  cluster    {place}/{}", cluster.name));
+            }
+        }
+        Granted::Not => {}
     }
     for condition in &status.conditions {
         let text = format!("{}={} ({}) {}", condition.type_, condition.status, condition.reason, condition.message);

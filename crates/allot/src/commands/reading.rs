@@ -4,14 +4,15 @@ use std::fmt::Debug;
 
 use anyhow::anyhow;
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
+use kube::core::{ObjectList, PartialObjectMeta};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::client::{self, Platform};
 
-/// Items of one page of a list: a megabyte or so.
-const PAGE: u32 = 500;
+/// Items of one page of a list. kubectl takes 500; of a large landscape that is two hundred turns, each with its wait.
+/// These are a few megabytes, and some ten where every request has all its findings.
+const PAGE: u32 = 2_000;
 /// How often a list is begun anew since its pages are too old by now.
 const MOST_STARTS: usize = 3;
 
@@ -30,15 +31,6 @@ pub(super) enum Unread {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unauthorized(String);
-
-/// Where to list: in one namespace, or everywhere.
-fn api<K>(platform: &Platform, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = ()>,
-    K::Scope: Listed<K>,
-{
-    K::Scope::api(platform, namespace)
-}
 
 /// How objects of a scope are listed.
 pub(super) trait Listed<K> {
@@ -65,53 +57,76 @@ impl<K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>> Li
     }
 }
 
-/// Hands every object to `take`; `begin` is called before the first one, and once more where the list has to be begun
-/// anew. Objects of the whole cluster are in no namespace.
-pub(super) async fn each<K>(
-    platform: &Platform,
-    namespace: Option<&str>,
-    mut begin: impl FnMut(),
-    mut take: impl FnMut(K),
-) -> Result<(), Unread>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    K::Scope: Listed<K>,
-{
-    let api = api::<K>(platform, namespace);
-    pages(
-        async |params: ListParams| {
-            let page = api.list(&params).await?;
-            Ok((page.items, page.metadata.continue_))
-        },
-        &what::<K>(namespace),
-        &mut begin,
-        &mut take,
-    )
-    .await
+/// What of each object is read: all of it, or names, labels and annotations only, which is a part of the bytes.
+pub(super) trait Part<K>: Clone {
+    /// One page.
+    async fn page(api: &Api<K>, params: &ListParams) -> kube::Result<ObjectList<Self>>;
 }
 
-/// The same for names, labels and annotations only, which is a part of the bytes.
-pub(super) async fn each_metadata<K>(
+impl<K: Clone + Debug + DeserializeOwned> Part<K> for K {
+    async fn page(api: &Api<K>, params: &ListParams) -> kube::Result<ObjectList<Self>> {
+        api.list(params).await
+    }
+}
+
+impl<K: Clone + Debug + DeserializeOwned> Part<K> for PartialObjectMeta<K> {
+    async fn page(api: &Api<K>, params: &ListParams) -> kube::Result<ObjectList<Self>> {
+        api.list_metadata(params).await
+    }
+}
+
+/// What `keep` makes of each object, in one namespace or everywhere, page by page: of what is not kept no more than a
+/// page is in memory. `told` hears how many were read so far. Objects of the whole cluster are in no namespace.
+pub(super) async fn each<K, T, R>(
     platform: &Platform,
     namespace: Option<&str>,
-    mut begin: impl FnMut(),
-    mut take: impl FnMut(PartialObjectMeta<K>),
-) -> Result<(), Unread>
+    mut keep: impl FnMut(T) -> R,
+    mut told: impl FnMut(usize),
+) -> Result<Vec<R>, Unread>
+where
+    K: Resource<DynamicType = ()>,
+    K::Scope: Listed<K>,
+    T: Part<K>,
+{
+    let api = K::Scope::api(platform, namespace);
+    let mut kept = Vec::new();
+    let mut starts = 1;
+    let first = ListParams::default().limit(PAGE);
+    let mut params = first.clone();
+    loop {
+        match T::page(&api, &params).await {
+            Ok(page) => {
+                kept.extend(page.items.into_iter().map(&mut keep));
+                told(kept.len());
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = first.clone().continue_token(&token),
+                    None => return Ok(kept),
+                }
+            }
+            // The pages are too old by now: all is read anew.
+            Err(kube::Error::Api(status)) if status.code == 410 && starts < MOST_STARTS => {
+                starts += 1;
+                params = first.clone();
+                kept.clear();
+            }
+            Err(error) => return Err(Unread::of(&error, &what::<K>(namespace))),
+        }
+    }
+}
+
+/// All objects of a kind, without what is only noise here: who owns which field.
+pub(super) async fn all<K>(platform: &Platform, namespace: Option<&str>) -> Result<Vec<K>, Unread>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     K::Scope: Listed<K>,
 {
-    let api = api::<K>(platform, namespace);
-    pages(
-        async |params: ListParams| {
-            let page = api.list_metadata(&params).await?;
-            Ok((page.items, page.metadata.continue_))
-        },
-        &what::<K>(namespace),
-        &mut begin,
-        &mut take,
-    )
-    .await
+    each::<K, K, K>(platform, namespace, quiet, |_| {}).await
+}
+
+/// An object without who owns which field.
+pub(super) fn quiet<K: Resource<DynamicType = ()>>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
 }
 
 fn what<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> String {
@@ -119,58 +134,13 @@ fn what<K: Resource<DynamicType = ()>>(namespace: Option<&str>) -> String {
     namespace.map_or_else(|| plural.to_string(), |name| format!("{plural} in namespace {name}"))
 }
 
-async fn pages<K>(
-    list: impl AsyncFn(ListParams) -> kube::Result<(Vec<K>, Option<String>)>,
-    what: &str,
-    begin: &mut impl FnMut(),
-    take: &mut impl FnMut(K),
-) -> Result<(), Unread> {
-    let first = || ListParams::default().limit(PAGE);
-    let mut starts = 1;
-    let mut params = first();
-    begin();
-    loop {
-        match list(params.clone()).await {
-            Ok((items, next)) => {
-                items.into_iter().for_each(&mut *take);
-                match next.filter(|token| !token.is_empty()) {
-                    Some(token) => params = first().continue_token(&token),
-                    None => return Ok(()),
-                }
-            }
-            Err(kube::Error::Api(status)) if status.code == 410 && starts < MOST_STARTS => {
-                starts += 1;
-                params = first();
-                begin();
-            }
-            Err(kube::Error::Api(status)) if status.code == 403 => {
-                return Err(Unread::Forbidden(format!("cannot list {what}: {}", status.message)));
-            }
-            Err(error) => {
-                let why = format!("cannot list {what}: {}", client::explain(&error));
-                let is_unknown = matches!(&error, kube::Error::Api(status) if status.code == 401);
-                return Err(Unread::Failed(if is_unknown { Unauthorized(why).into() } else { anyhow!(why) }));
-            }
+impl Unread {
+    fn of(error: &kube::Error, what: &str) -> Self {
+        let why = format!("cannot list {what}: {}", client::explain(error));
+        match error {
+            kube::Error::Api(status) if status.code == 403 => Unread::Forbidden(why),
+            kube::Error::Api(status) if status.code == 401 => Unread::Failed(Unauthorized(why).into()),
+            _ => Unread::Failed(anyhow!(why)),
         }
     }
-}
-
-/// All objects, without what is only noise here: who owns which field.
-pub(super) async fn all<K>(platform: &Platform, namespace: Option<&str>) -> Result<Vec<K>, Unread>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    K::Scope: Listed<K>,
-{
-    let items = std::cell::RefCell::new(Vec::new());
-    each::<K>(
-        platform,
-        namespace,
-        || items.borrow_mut().clear(),
-        |mut item| {
-            item.meta_mut().managed_fields = None;
-            items.borrow_mut().push(item);
-        },
-    )
-    .await?;
-    Ok(items.into_inner())
 }

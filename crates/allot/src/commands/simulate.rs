@@ -1,6 +1,7 @@
 //! `allot simulate`: what would come of more requests, or of changes, on a copy of what is there. Everything is read
 //! once and nothing is written; the decisions are those of `allotment_core`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_admission::{Caller, Config, Denial, Operation, Request, review};
@@ -15,21 +16,23 @@ use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::reading::{self, Unread};
+use super::reading::{self, Listed, Part, Unread, quiet};
 use super::shape;
 use crate::cli::{ExplainFormat, Simulate, Target};
 use crate::client::Platform;
 use crate::exit::Outcome;
 use crate::output;
 use crate::platform::seams;
+use crate::progress::Progress;
 
 /// What the requests are called that are added.
 const STEM: &str = "simulated";
 /// Most rows of a table for people; JSON has all.
 const MOST_ROWS: usize = 20;
+/// Decisions between two words of how far it has come.
+const TOLD_EVERY: usize = 100;
 
 /// Simulates.
 pub(crate) async fn run(target: &Target, arguments: Simulate) -> Outcome {
@@ -44,7 +47,12 @@ pub(crate) async fn run(target: &Target, arguments: Simulate) -> Outcome {
     let namespace = arguments.namespace.as_deref().or(own).unwrap_or(&platform.namespace).to_owned();
 
     let deadline = i64::try_from(arguments.provisioning_deadline.as_secs()).unwrap_or(i64::MAX);
-    let snapshot = read(&platform, Snapshot::with_provisioning_deadline(deadline)).await?;
+    let progress = Progress::start();
+    let read = read(&platform, Snapshot::with_provisioning_deadline(deadline), &progress).await?;
+    let Read { snapshot, going } = read;
+    if manifest.is_some() {
+        takes_requests(&snapshot, &going, &namespace)?;
+    }
     let spec = match &manifest {
         Some(manifest) => Some(judged(&snapshot, manifest, &namespace)?),
         None => None,
@@ -54,7 +62,13 @@ pub(crate) async fn run(target: &Target, arguments: Simulate) -> Outcome {
     change(&mut trial, &arguments, purposes)?;
     let count = usize::try_from(arguments.count).unwrap_or(usize::MAX);
     let keys = spec.as_ref().map_or_else(Vec::new, |spec| trial.ask(&namespace, STEM, spec, count));
-    trial.run().context("the simulation comes to no end; please report this")?;
+    let told = |decided: usize, due: usize| {
+        if decided.is_multiple_of(TOLD_EVERY) {
+            progress.hint(format!("decided {decided} of {due} requests"));
+        }
+    };
+    trial.run_telling(told).context("the simulation comes to no end; please report this")?;
+    progress.end();
 
     let report = Report::of(&trial, &keys, &waiting);
     match arguments.output {
@@ -82,11 +96,25 @@ fn purposes(arguments: &Simulate) -> anyhow::Result<Vec<Purpose>> {
     Ok(purposes)
 }
 
+/// Whether a namespace takes new requests, in the words of the API where it does not.
+fn takes_requests(snapshot: &Snapshot, going: &BTreeSet<String>, namespace: &str) -> anyhow::Result<()> {
+    if !snapshot.has_namespace(namespace) {
+        bail!(
+            "a ClusterRequest in namespace {namespace} would be refused: namespaces {namespace:?} not found; make it \
+             first, or name another namespace with -n"
+        );
+    }
+    if going.contains(namespace) {
+        bail!(
+            "a ClusterRequest in namespace {namespace} would be refused: unable to create new content in namespace \
+             {namespace} because it is being terminated; name another namespace with -n"
+        );
+    }
+    Ok(())
+}
+
 /// What the requests ask for, if the platform would take them.
 fn judged(snapshot: &Snapshot, manifest: &Value, namespace: &str) -> anyhow::Result<ClusterRequestSpec> {
-    if !snapshot.has_namespace(namespace) {
-        bail!("there is no namespace {namespace:?}, and so no ClusterRequest in it; make it, or name another by -n");
-    }
     let read = serde_json::from_value(manifest["spec"].clone());
     let spec: ClusterRequestSpec = read.context("the spec of the ClusterRequest cannot be read")?;
     admitted("ClusterRequest", STEM, namespace, manifest, Some(snapshot))?;
@@ -130,38 +158,52 @@ fn admitted(
 
 /// Reads all that decisions about requests read. Requests come before their Grants, and these before their Clusters,
 /// so that nobody who is bound meanwhile looks as if nothing had been given.
-async fn read(platform: &Platform, snapshot: Snapshot) -> anyhow::Result<Snapshot> {
-    let snapshot = std::cell::RefCell::new(snapshot);
-    let take = |namespace: PartialObjectMeta<Namespace>| {
+async fn read(platform: &Platform, snapshot: Snapshot, progress: &Progress) -> anyhow::Result<Read> {
+    let mut going = BTreeSet::new();
+    let mut reader = Reader { platform, snapshot, progress };
+    let namespace = |namespace: PartialObjectMeta<Namespace>| {
         let (name, labels) = (namespace.name_any(), namespace.labels().clone());
-        snapshot.borrow_mut().apply(Object::Namespace { name, labels });
+        if namespace.metadata.deletion_timestamp.is_some() {
+            going.insert(name.clone());
+        }
+        Object::Namespace { name, labels }
     };
-    reading::each_metadata::<Namespace>(platform, None, || {}, take).await.map_err(rights)?;
-    into(platform, &snapshot, |provider: ClusterProvider| Object::Provider(Box::new(provider))).await?;
-    into(platform, &snapshot, |purpose: Purpose| Object::Purpose(Box::new(purpose))).await?;
-    into(platform, &snapshot, |same: TraitEquivalence| Object::Equivalence(Box::new(same))).await?;
-    into(platform, &snapshot, |request: ClusterRequest| Object::Request(Box::new(request))).await?;
-    into(platform, &snapshot, |grant: ClusterRequestGrant| Object::Grant(Box::new(grant))).await?;
-    into(platform, &snapshot, |cluster: Cluster| Object::Cluster(Box::new(cluster))).await?;
-    Ok(snapshot.into_inner())
+    reader.take::<Namespace, _>(namespace).await?;
+    reader.take::<ClusterProvider, _>(|provider: ClusterProvider| Object::Provider(Box::new(quiet(provider)))).await?;
+    reader.take::<Purpose, _>(|purpose: Purpose| Object::Purpose(Box::new(quiet(purpose)))).await?;
+    reader.take::<TraitEquivalence, _>(|same: TraitEquivalence| Object::Equivalence(Box::new(quiet(same)))).await?;
+    reader.take::<ClusterRequest, _>(|request: ClusterRequest| Object::Request(Box::new(quiet(request)))).await?;
+    reader.take::<ClusterRequestGrant, _>(|grant: ClusterRequestGrant| Object::Grant(Box::new(quiet(grant)))).await?;
+    reader.take::<Cluster, _>(|cluster: Cluster| Object::Cluster(Box::new(quiet(cluster)))).await?;
+    Ok(Read { snapshot: reader.snapshot, going })
 }
 
-/// Reads a kind into the snapshot. A list that is begun anew overwrites; what went meanwhile stays, as it would in a
-/// copy that is a moment older.
-async fn into<K>(
-    platform: &Platform,
-    snapshot: &std::cell::RefCell<Snapshot>,
-    object: impl Fn(K) -> Object,
-) -> anyhow::Result<()>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-    K::Scope: reading::Listed<K>,
-{
-    let take = |mut item: K| {
-        item.meta_mut().managed_fields = None;
-        snapshot.borrow_mut().apply(object(item));
-    };
-    reading::each::<K>(platform, None, || {}, take).await.map_err(rights)
+/// What is there.
+struct Read {
+    snapshot: Snapshot,
+    /// Namespaces that are being deleted, and take nothing new.
+    going: BTreeSet<String>,
+}
+
+/// Reads one kind after another into a snapshot.
+struct Reader<'a> {
+    platform: &'a Platform,
+    snapshot: Snapshot,
+    progress: &'a Progress,
+}
+
+impl Reader<'_> {
+    async fn take<K, T>(&mut self, object: impl FnMut(T) -> Object) -> anyhow::Result<()>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: Listed<K>,
+        T: Part<K>,
+    {
+        let told = |count: usize| self.progress.hint(format!("reading {}: {count}", K::plural(&())));
+        let objects = reading::each::<K, T, Object>(self.platform, None, object, told).await.map_err(rights)?;
+        objects.into_iter().for_each(|object| self.snapshot.apply(object));
+        Ok(())
+    }
 }
 
 fn rights(unread: Unread) -> anyhow::Error {
@@ -196,10 +238,19 @@ fn change(trial: &mut Trial, arguments: &Simulate, purposes: Vec<Purpose>) -> an
 struct Tally {
     count: usize,
     granted: usize,
-    /// By verdict, reason and the Purposes that the message names: how many, and the message of the first.
-    refused: BTreeMap<(&'static str, String, BTreeSet<String>), (usize, String)>,
+    refused: BTreeMap<Refused, usize>,
     /// By Cluster.
     on: BTreeMap<String, usize>,
+}
+
+/// What requests have in common that are told of together. Which limit to raise, or what to ask for instead, depends on
+/// the Purposes and on the whole message, so none is told in another's words.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Refused {
+    verdict: &'static str,
+    reason: String,
+    purposes: Vec<String>,
+    message: String,
 }
 
 impl Tally {
@@ -215,39 +266,53 @@ impl Tally {
                 Fate::Refused { verdict, reason, message } => (verdict.as_str(), reason, message),
                 Fate::Undecided => (Verdict::Pending.as_str(), "Scheduling".to_owned(), "not decided".to_owned()),
             };
-            tally.refuse(verdict, reason, message);
+            let purposes = trial.snapshot().request(key).map(|request| request.spec.purposes.clone());
+            let refused = Refused { verdict, reason, purposes: purposes.unwrap_or_default(), message };
+            *tally.refused.entry(refused).or_default() += 1;
         }
         tally
     }
 
-    /// Counts one that is not granted. Which limit to raise depends on the Purpose, so each is told by itself.
-    fn refuse(&mut self, verdict: &'static str, reason: String, message: String) {
-        let about = purposes_named(&message);
-        self.refused.entry((verdict, reason, about)).or_insert_with(|| (0, message)).0 += 1;
+    fn with(&self, verdict: Verdict) -> usize {
+        self.refused.iter().filter(|(refused, _)| refused.verdict == verdict.as_str()).map(|(_, count)| count).sum()
     }
 
-    fn with(&self, verdict: Verdict) -> usize {
-        let of_it = self.refused.iter().filter(|((found, ..), _)| *found == verdict.as_str());
-        of_it.map(|(_, (count, _))| count).sum()
+    /// Why requests are not granted, what concerns most of them first.
+    fn reasons(&self) -> Vec<(&Refused, usize)> {
+        let mut reasons: Vec<(&Refused, usize)> =
+            self.refused.iter().map(|(refused, count)| (refused, *count)).collect();
+        reasons.sort_by_key(|(refused, count)| (refused.verdict, Reverse(*count)));
+        reasons
     }
 
     fn as_value(&self) -> Value {
-        let reasons: Vec<Value> = self
-            .refused
-            .iter()
-            .map(|((verdict, reason, _), (count, message))| {
-                json!({"status": verdict, "reason": reason, "count": count, "message": message})
-            })
-            .collect();
+        let reason = |(refused, count): (&Refused, usize)| {
+            let Refused { verdict, reason, purposes, message } = refused;
+            json!({"status": verdict, "reason": reason, "purposes": purposes, "count": count, "message": message})
+        };
+        let reasons: Vec<Value> = self.reasons().into_iter().map(reason).collect();
         json!({"count": self.count, "granted": self.granted, "denied": self.with(Verdict::Denied),
             "pending": self.with(Verdict::Pending), "reasons": reasons})
     }
-}
 
-/// The Purposes that a message names.
-fn purposes_named(message: &str) -> BTreeSet<String> {
-    let named = message.split("urpose \"").skip(1);
-    named.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name.to_owned()).collect()
+    /// The same for people. Whose purposes differ is told of with them.
+    fn as_lines(&self) -> Vec<String> {
+        let reasons = self.reasons();
+        let mixed = reasons.iter().any(|(refused, _)| refused.purposes != reasons[0].0.purposes);
+        let line = |(refused, count): &(&Refused, usize)| {
+            let Refused { verdict, reason, purposes, message } = refused;
+            let asked = if mixed { format!(" for {}", purposes.join(", ")) } else { String::new() };
+            format!("  {:<9} {count}{asked}: {reason}: {message}", verdict.to_lowercase())
+        };
+        let mut lines: Vec<String> = reasons.iter().take(MOST_ROWS).map(line).collect();
+        if reasons.len() > MOST_ROWS {
+            let others = &reasons[MOST_ROWS..];
+            let requests: usize = others.iter().map(|(_, count)| count).sum();
+            let (reasons, requests) = (output::counted(others.len(), "reason"), output::counted(requests, "request"));
+            lines.push(format!("  and {reasons} of {requests} more; -o json lists all"));
+        }
+        lines
+    }
 }
 
 /// A kind of Cluster that is made: how many there are, and how many of the requests are on them.
@@ -315,6 +380,9 @@ impl Report {
             ));
             lines.extend(self.outcome(&self.asked));
         }
+        if spec.is_none() && self.waiting.count == 0 {
+            lines.push("no request waits".to_owned());
+        }
         if self.waiting.count > 0 {
             lines.push(format!("{}, not granted as things are", output::counted(self.waiting.count, "request")));
             lines.extend(self.outcome(&self.waiting));
@@ -342,7 +410,7 @@ impl Report {
         }
         if !self.there.is_empty() {
             let mut most: Vec<(&String, &usize)> = self.there.iter().collect();
-            most.sort_by_key(|(cluster, count)| (std::cmp::Reverse(**count), *cluster));
+            most.sort_by_key(|(cluster, count)| (Reverse(**count), *cluster));
             let rows: Vec<Vec<String>> = most
                 .iter()
                 .take(MOST_ROWS)
@@ -365,9 +433,7 @@ impl Report {
             tally.granted,
             tally.granted - there
         )];
-        for ((verdict, reason, _), (count, message)) in &tally.refused {
-            lines.push(format!("  {:<9} {count}: {reason}: {message}", verdict.to_lowercase()));
-        }
+        lines.extend(tally.as_lines());
         lines
     }
 }
@@ -377,43 +443,64 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_in_a_namespace_that_is_not_there_are_refused_by_its_name() {
+    fn requests_in_a_namespace_that_is_not_there_are_refused_in_the_words_of_the_api() {
         let mut snapshot = Snapshot::new();
-        snapshot.apply(Object::Namespace { name: "team".to_owned(), labels: BTreeMap::new() });
-        let manifest = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest",
-            "metadata": {"name": STEM}, "spec": {"purposes": ["mcp"]}});
-        judged(&snapshot, &manifest, "team").expect("it is there");
-        let error = judged(&snapshot, &manifest, "typo").expect_err("it is not there").to_string();
-        assert!(error.starts_with("there is no namespace \"typo\""), "{error}");
+        for name in ["team", "old"] {
+            snapshot.apply(Object::Namespace { name: name.to_owned(), labels: BTreeMap::new() });
+        }
+        let going = BTreeSet::from(["old".to_owned()]);
+        let check = |namespace: &str, expect: Option<&str>| {
+            let taken = takes_requests(&snapshot, &going, namespace).map_err(|error| error.to_string());
+            match (taken, expect) {
+                (Ok(()), None) => {}
+                (Err(text), Some(part)) if text.contains(part) => {}
+                (taken, _) => panic!("{namespace}: {taken:?}"),
+            }
+        };
+        check("team", None);
+        check("typo", Some("namespaces \"typo\" not found; make it first"));
+        check("old", Some("unable to create new content in namespace old because it is being terminated"));
+    }
+
+    fn refused(verdict: &'static str, reason: &str, purposes: &[&str], message: &str) -> Refused {
+        let purposes = purposes.iter().map(|name| (*name).to_owned()).collect();
+        Refused { verdict, reason: reason.to_owned(), purposes, message: message.to_owned() }
     }
 
     #[test]
-    fn each_purpose_is_told_of_by_itself() {
-        let mut tally = Tally::default();
+    fn nobody_is_told_of_in_anothers_words() {
         let full = |count: usize, name: &str| {
             format!(
                 "no Cluster takes the request, and {count} with purpose {name:?} are as many as its maxClusters allows"
             )
         };
-        for (count, name) in [(2, "own"), (20, "few"), (20, "few")] {
-            tally.refuse("Pending", "MaxClustersReached".to_owned(), full(count, name));
+        let mut tally = Tally { count: 8, ..Tally::default() };
+        for (purposes, message, count) in
+            [(&["own"][..], full(2, "own"), 1), (&["few"], full(20, "few"), 3), (&["few", "own"], full(20, "few"), 1)]
+        {
+            tally.refused.insert(refused("Pending", "MaxClustersReached", purposes, &message), count);
         }
-        tally.refuse("Denied", "UnknownPurpose".to_owned(), "there is no Purpose \"few\"".to_owned());
-        tally.refuse("Pending", "Scheduling".to_owned(), "not decided".to_owned());
-        let value = tally.as_value();
-        let told: Vec<(u64, &str)> = value["reasons"]
-            .as_array()
-            .expect("reasons")
-            .iter()
-            .map(|told| (told["count"].as_u64().expect("a number"), told["message"].as_str().expect("text")))
-            .collect();
+        // The same reason and purpose, and yet not the same thing to do.
+        for name in ["x/y", "z/z"] {
+            let message = format!("no profile of a provider that is ready has {name:?}");
+            tally.refused.insert(refused("Denied", "NoProfileWithTrait", &["own"], &message), 1);
+        }
         let expect = [
-            (1, "there is no Purpose \"few\"".to_owned()),
-            (2, full(20, "few")),
-            (1, full(2, "own")),
-            (1, "not decided".to_owned()),
+            "  denied    1 for own: NoProfileWithTrait: no profile of a provider that is ready has \"x/y\"".to_owned(),
+            "  denied    1 for own: NoProfileWithTrait: no profile of a provider that is ready has \"z/z\"".to_owned(),
+            format!("  pending   3 for few: MaxClustersReached: {}", full(20, "few")),
+            format!("  pending   1 for few, own: MaxClustersReached: {}", full(20, "few")),
+            format!("  pending   1 for own: MaxClustersReached: {}", full(2, "own")),
         ];
-        assert_eq!(told, expect.each_ref().map(|(count, message)| (*count, message.as_str())));
-        assert_eq!((&value["denied"], &value["pending"]), (&json!(1), &json!(4)));
+        assert_eq!(tally.as_lines(), expect);
+        let value = tally.as_value();
+        assert_eq!((&value["denied"], &value["pending"]), (&json!(2), &json!(5)));
+        assert_eq!(value["reasons"][2]["purposes"], json!(["few"]));
+        for number in 0..MOST_ROWS {
+            tally.refused.insert(refused("Pending", "Scheduling", &["own"], &number.to_string()), 2);
+        }
+        let lines = tally.as_lines();
+        assert_eq!(lines.len(), MOST_ROWS + 1);
+        assert_eq!(lines[MOST_ROWS], "  and 5 reasons of 8 requests more; -o json lists all");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
-use allotment_api::reasons::{ConditionType, RequestReadyReason};
+use allotment_api::reasons::{ConditionType, RequestReadyReason, Verdict};
 use allotment_api::requests::{AccessPolicy, AccessRequest, Cluster, ClusterRequest};
 use anyhow::anyhow;
 use kube::ResourceExt;
@@ -15,72 +15,127 @@ use crate::client::Platform;
 use crate::exit::Outcome;
 use crate::output;
 
-/// Prints the tree.
+/// Prints the tree: what may be seen of it, and what may not.
 pub(crate) async fn run(target: &Target, arguments: Tree) -> Outcome {
     let platform = Platform::connect(target).await?;
     let only = arguments.namespace.as_deref();
+    let mut look = Look { platform: &platform, only, unseen: Vec::new() };
     let there = There {
-        clusters: clusters(&platform, only).await?,
-        requests: within::<ClusterRequest>(&platform, only).await?,
-        access: within::<AccessRequest>(&platform, only).await?,
-        policies: within::<AccessPolicy>(&platform, only).await?,
+        clusters: look.clusters().await?,
+        requests: look.at::<ClusterRequest>().await?,
+        access: look.at::<AccessRequest>().await?.unwrap_or_default(),
+        policies: look.at::<AccessPolicy>().await?.unwrap_or_default(),
     };
+    let hint = if only.is_none() { "; name a namespace of yours with -n" } else { "" };
+    if look.unseen.len() == KINDS {
+        return Err(anyhow!("{}{hint}", look.unseen.swap_remove(0)).into());
+    }
+    look.unseen.iter().for_each(|why| output::note(&format!("not shown: {why}{hint}")));
     let tree = Builder::new(&there, only).build();
     match arguments.output {
         Some(Format::Json | Format::Yaml) => output::object(&tree, arguments.output, "", String::new),
-        Some(Format::Name) => output::data(&resource_names(&tree).join("\n")),
-        Some(Format::Wide) | None => output::data(&render(&tree, only)),
+        Some(Format::Name) => output::data(&resource_names(&tree, only).join("\n")),
+        Some(Format::Wide) | None => {
+            let nothing = if look.unseen.is_empty() { "nothing" } else { "nothing that may be seen" };
+            output::data(&render(&tree, only, nothing))
+        }
     }
 }
 
-/// The Clusters as kubectl takes them, with the group: there are other kinds of that name.
-fn resource_names(tree: &Value) -> Vec<String> {
-    let roots = tree.as_array().into_iter().flatten().filter(|node| node["kind"] == "Cluster");
-    let names = roots.filter_map(|node| node["name"].as_str()?.split_once('/'));
-    names.map(|(_, name)| format!("cluster.{}/{name}", names::GROUP)).collect()
+/// How many kinds the tree is made of.
+const KINDS: usize = 4;
+
+/// Reads one kind after another, and keeps what may not be seen.
+struct Look<'a> {
+    platform: &'a Platform,
+    only: Option<&'a str>,
+    unseen: Vec<String>,
+}
+
+impl Look<'_> {
+    /// All of a kind in one namespace, or everywhere; nothing where they may not be listed.
+    async fn at<K>(&mut self) -> anyhow::Result<Option<Vec<K>>>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+        K::Scope: Listed<K>,
+    {
+        match reading::all::<K>(self.platform, self.only).await {
+            Ok(all) => Ok(Some(all)),
+            Err(Unread::Failed(error)) => Err(error),
+            Err(Unread::Forbidden(why)) => {
+                self.unseen.push(why);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The Clusters: with a namespace named, those that lie elsewhere are shown as far as they may be seen.
+    async fn clusters(&mut self) -> anyhow::Result<Clusters> {
+        if self.only.is_some() {
+            match reading::all::<Cluster>(self.platform, None).await {
+                Ok(all) => return Ok(Clusters { seen: all, everywhere: true }),
+                Err(Unread::Failed(error)) => return Err(error),
+                Err(Unread::Forbidden(_)) => {}
+            }
+        }
+        let seen = self.at::<Cluster>().await?;
+        Ok(Clusters { everywhere: self.only.is_none() && seen.is_some(), seen: seen.unwrap_or_default() })
+    }
+}
+
+/// What is in the tree, as kubectl takes it, with the group: there are other kinds of such names. kubectl takes a
+/// namespace apart from names: with one named only what is in it is listed, else each with its own.
+fn resource_names(tree: &Value, only: Option<&str>) -> Vec<String> {
+    fn visit(nodes: &Value, only: Option<&str>, names: &mut Vec<String>) {
+        for node in nodes.as_array().into_iter().flatten() {
+            let place = node["name"].as_str().and_then(|name| name.split_once('/'));
+            let kind = node["kind"].as_str().unwrap_or_default().to_lowercase();
+            let is_there = node["there"] != false && kind != "releasedtenant";
+            if let Some((namespace, name)) = place.filter(|_| is_there) {
+                let named = format!("{kind}.{}/{name}", names::GROUP);
+                match only {
+                    None => names.push(format!("{named} -n {namespace}")),
+                    Some(only) if only == namespace => names.push(named),
+                    Some(_) => {}
+                }
+            }
+            visit(&node["children"], only, names);
+        }
+    }
+    let mut names = Vec::new();
+    visit(tree, only, &mut names);
+    let mut said = BTreeSet::new();
+    // A policy stands below all that it opens.
+    names.retain(|name| said.insert(name.clone()));
+    names
+}
+
+/// What a request says of its Cluster where that is not ready: `ClusterLost` where it is gone.
+fn not_ready(request: &ClusterRequest) -> Option<&str> {
+    let status = request.status.as_ref().filter(|status| status.status == Some(Verdict::Granted))?;
+    let ready = status.conditions.iter().find(|said| said.type_ == ConditionType::Ready.as_str())?;
+    (ready.status != "True").then_some(ready.reason.as_str())
 }
 
 /// Whether the Cluster of a request is gone, as far as the request says.
 fn is_lost(request: &ClusterRequest) -> bool {
-    let conditions = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let lost = RequestReadyReason::ClusterLost.as_str();
-    conditions.iter().any(|said| said.type_ == ConditionType::Ready.as_str() && said.reason == lost)
-}
-
-/// All of a kind in one namespace, or everywhere; who may not list everywhere is told what may help.
-async fn within<K>(platform: &Platform, only: Option<&str>) -> anyhow::Result<Vec<K>>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-    K::Scope: Listed<K>,
-{
-    reading::all::<K>(platform, only).await.map_err(|unread| match unread {
-        Unread::Forbidden(why) if only.is_none() => anyhow!("{why}; name a namespace of yours with -n"),
-        Unread::Forbidden(why) => anyhow!(why),
-        Unread::Failed(error) => error,
-    })
-}
-
-/// The Clusters: with a namespace named, those that lie elsewhere are shown as far as they may be seen.
-async fn clusters(platform: &Platform, only: Option<&str>) -> anyhow::Result<Vec<Cluster>> {
-    let Some(namespace) = only else { return within(platform, None).await };
-    match reading::all::<Cluster>(platform, None).await {
-        Ok(all) => return Ok(all),
-        Err(Unread::Failed(error)) => return Err(error),
-        Err(Unread::Forbidden(_)) => {}
-    }
-    match reading::all::<Cluster>(platform, Some(namespace)).await {
-        Ok(own) => Ok(own),
-        Err(Unread::Failed(error)) => Err(error),
-        Err(Unread::Forbidden(_)) => Ok(Vec::new()),
-    }
+    not_ready(request) == Some(RequestReadyReason::ClusterLost.as_str())
 }
 
 /// What is shown.
 struct There {
-    clusters: Vec<Cluster>,
-    requests: Vec<ClusterRequest>,
+    clusters: Clusters,
+    /// Nothing where they may not be listed.
+    requests: Option<Vec<ClusterRequest>>,
     access: Vec<AccessRequest>,
     policies: Vec<AccessPolicy>,
+}
+
+/// The Clusters that may be seen.
+struct Clusters {
+    seen: Vec<Cluster>,
+    /// Whether these are all that there are.
+    everywhere: bool,
 }
 
 /// Puts what belongs together together: Clusters with requests below them and access below these; what is bound to
@@ -98,7 +153,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(there: &'a There, only: Option<&'a str>) -> Self {
-        let requests = there.requests.iter().map(|request| (key(request), request)).collect();
+        let requests = there.requests.iter().flatten().map(|request| (key(request), request)).collect();
         let mut policies: BTreeMap<&str, Vec<&AccessPolicy>> = BTreeMap::new();
         for policy in &there.policies {
             policies.entry(policy.metadata.namespace.as_deref().unwrap_or_default()).or_default().push(policy);
@@ -126,7 +181,7 @@ impl<'a> Builder<'a> {
             self.access.entry(of).or_default().push(node);
         }
         let mut roots: Vec<Value> = Vec::new();
-        for cluster in &self.there.clusters {
+        for cluster in &self.there.clusters.seen {
             roots.extend(self.cluster(cluster));
         }
         roots.extend(self.unseen_clusters());
@@ -145,13 +200,15 @@ impl<'a> Builder<'a> {
     }
 
     fn request(&mut self, name: &str, prefix: &str) -> Value {
-        let status = self.requests.get(name).and_then(|request| request.status.clone()).unwrap_or_default();
+        let request = self.requests.get(name).copied();
+        let status = request.and_then(|request| request.status.clone()).unwrap_or_default();
         let mut children = self.access.remove(&(false, name.to_owned())).unwrap_or_default();
         children.extend(self.policies(name));
         self.bound.insert(name.to_owned());
         json!({
             "kind": "ClusterRequest", "name": name, "prefix": prefix, "state": status.status, "reason": status.reason,
-            "children": children,
+            "notReady": request.and_then(not_ready), "there": request.is_some(),
+            "unseen": self.there.requests.is_none(), "children": children,
         })
     }
 
@@ -200,8 +257,14 @@ impl<'a> Builder<'a> {
             let lost = requests.iter().any(|name| self.requests.get(name).is_some_and(|request| is_lost(request)));
             let mut children: Vec<Value> = requests.iter().map(|name| self.request(name, "")).collect();
             children.extend(self.access.remove(&(true, place.clone())).unwrap_or_default());
-            let state = lost.then_some("Lost");
-            json!({"kind": "Cluster", "name": place, "state": state, "unseen": !lost, "children": children})
+            let gone = lost || self.there.clusters.everywhere;
+            let state = match (lost, gone) {
+                (true, _) => Some("Lost"),
+                (false, true) => Some("NotFound"),
+                (false, false) => None,
+            };
+            json!({"kind": "Cluster", "name": place, "state": state, "there": false, "unseen": !gone,
+                "children": children})
         };
         on.into_iter().map(node).collect()
     }
@@ -228,7 +291,7 @@ fn key(object: &impl ResourceExt) -> String {
     format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())
 }
 
-fn render(tree: &Value, namespace: Option<&str>) -> String {
+fn render(tree: &Value, namespace: Option<&str>, nothing: &str) -> String {
     let mut lines = Vec::new();
     for node in tree.as_array().into_iter().flatten() {
         lines.push(label(node));
@@ -236,7 +299,7 @@ fn render(tree: &Value, namespace: Option<&str>) -> String {
     }
     if lines.is_empty() {
         let place = namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default();
-        lines.push(format!("nothing{place} yet; ask for a cluster with `allot request`"));
+        lines.push(format!("{nothing}{place} yet; ask for a cluster with `allot request`"));
     }
     lines.join("\n")
 }
@@ -276,6 +339,9 @@ fn label(node: &Value) -> String {
     if text("reason") != "Success" && !text("reason").is_empty() {
         words.push(format!("({})", text("reason")));
     }
+    if !text("notReady").is_empty() {
+        words.push(format!("NotReady ({})", text("notReady")));
+    }
     let marks = [("spare", "(spare)"), ("deleting", "(being deleted)"), ("draining", "(draining)")];
     let unseen = [("unseen", "(may not be seen)")];
     words.extend(
@@ -287,7 +353,7 @@ fn label(node: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use allotment_api::requests::{ClusterRequestStatus, ObjectRef, Tenant};
+    use allotment_api::requests::Tenant;
 
     use super::*;
 
@@ -326,42 +392,79 @@ mod tests {
             prefix: "y-".to_owned(),
             released: true,
         });
-        let mut there = There {
-            clusters: vec![cluster, spare],
-            requests: vec![bound, alone],
+        let there = There {
+            clusters: Clusters { seen: vec![cluster, spare], everywhere: true },
+            requests: Some(vec![bound, alone]),
             access: vec![access, lost],
             policies: vec![policy],
         };
         assert_eq!(
-            render(&Builder::new(&there, None).build(), None),
+            render(&Builder::new(&there, None).build(), None, "nothing"),
             "Cluster n/c [mcp] p/q NotReady\n├─ ClusterRequest t/r x-\n│  ├─ AccessRequest t/a\n\
              │  └─ AccessPolicy t/p opens it to u, selected namespaces\n\
              └─ released by ClusterRequest u/gone: y- is in quarantine\n\
              Cluster n/s [mcp] p/q NotReady (spare)\nClusterRequest t/alone\nAccessRequest t/lost"
         );
         assert_eq!(
-            render(&Builder::new(&there, Some("u")).build(), Some("u")),
+            render(&Builder::new(&there, Some("u")).build(), Some("u"), "nothing"),
             "Cluster n/c [mcp] p/q NotReady\n└─ released by ClusterRequest u/gone: y- is in quarantine"
         );
-        // Who may not list Clusters learns where a request is from the request.
-        there.clusters.clear();
-        there.policies.clear();
-        there.access.clear();
-        there.requests[0].status = Some(ClusterRequestStatus {
-            cluster_ref: Some(ObjectRef { name: "c".to_owned(), namespace: Some("n".to_owned()) }),
-            ..ClusterRequestStatus::default()
-        });
-        assert_eq!(
-            render(&Builder::new(&there, Some("t")).build(), Some("t")),
-            "Cluster n/c (may not be seen)\n└─ ClusterRequest t/r\nClusterRequest t/alone"
-        );
-        // And that it is gone.
-        let lost = json!([{"type": "Ready", "status": "False", "reason": "ClusterLost", "message": "",
-            "lastTransitionTime": "2027-01-15T08:00:00Z"}]);
-        let status = there.requests[0].status.as_mut().expect("a status");
-        status.conditions = serde_json::from_value(lost).expect("conditions");
+        let names = |there: &There, only| resource_names(&Builder::new(there, only).build(), only);
+        let expect = [
+            "cluster.cluster.openmcp.cloud/c -n n",
+            "clusterrequest.cluster.openmcp.cloud/r -n t",
+            "accessrequest.cluster.openmcp.cloud/a -n t",
+            "accesspolicy.cluster.openmcp.cloud/p -n t",
+            "cluster.cluster.openmcp.cloud/s -n n",
+            "clusterrequest.cluster.openmcp.cloud/alone -n t",
+            "accessrequest.cluster.openmcp.cloud/lost -n t",
+        ];
+        assert_eq!(names(&there, None), expect);
+        let within = expect.iter().filter_map(|name| name.strip_suffix(" -n t"));
+        assert_eq!(names(&there, Some("t")), within.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_may_not_be_seen_is_told_from_what_is_gone() {
+        let read = |status: Value| -> ClusterRequest {
+            serde_json::from_value(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest",
+                "metadata": {"name": "r", "namespace": "t"}, "spec": {"purposes": ["mcp"]}, "status": status}))
+            .unwrap()
+        };
+        let bound = |reason: &str| {
+            read(json!({"status": "Granted", "reason": "Success", "clusterRef": {"name": "c", "namespace": "n"},
+                "conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": "",
+                    "lastTransitionTime": "2027-01-15T08:00:00Z"}]}))
+        };
+        let check = |request: ClusterRequest, everywhere: bool, expect: &str| {
+            let clusters = Clusters { seen: Vec::new(), everywhere };
+            let there = There { clusters, requests: Some(vec![request]), access: Vec::new(), policies: Vec::new() };
+            let tree = Builder::new(&there, Some("t")).build();
+            assert_eq!(render(&tree, Some("t"), "nothing"), expect);
+            assert_eq!(resource_names(&tree, Some("t")), ["clusterrequest.cluster.openmcp.cloud/r"]);
+        };
+        let creating = "└─ ClusterRequest t/r Granted NotReady (ClusterCreating)";
+        check(bound("ClusterCreating"), false, &format!("Cluster n/c (may not be seen)\n{creating}"));
+        check(bound("ClusterCreating"), true, &format!("Cluster n/c NotFound\n{creating}"));
+        let lost = "Cluster n/c Lost\n└─ ClusterRequest t/r Granted NotReady (ClusterLost)";
+        check(bound("ClusterLost"), false, lost);
+        check(bound("ClusterLost"), true, lost);
+
+        let cluster: Cluster = serde_json::from_value(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1",
+            "kind": "Cluster", "metadata": {"name": "c", "namespace": "n"}, "spec": {
+            "clusterProviderRef": {"name": "p", "profile": "q"}, "purposes": ["mcp"],
+            "tenants": [{"requestUID": "u", "namespace": "t", "name": "r", "prefix": "x-"}]}}))
+        .unwrap();
+        let clusters = Clusters { seen: vec![cluster], everywhere: true };
+        let there = There { clusters, requests: None, access: Vec::new(), policies: Vec::new() };
         let tree = Builder::new(&there, None).build();
-        assert_eq!(render(&tree, None), "Cluster n/c Lost\n└─ ClusterRequest t/r\nClusterRequest t/alone");
-        assert_eq!(resource_names(&tree), ["cluster.cluster.openmcp.cloud/c"]);
+        let expect = "Cluster n/c [mcp] p/q NotReady\n└─ ClusterRequest t/r x- (may not be seen)";
+        assert_eq!(render(&tree, None, "nothing"), expect);
+        assert_eq!(resource_names(&tree, None), ["cluster.cluster.openmcp.cloud/c -n n"]);
+        let there = There { clusters: Clusters { seen: Vec::new(), everywhere: false }, ..there };
+        let tree = Builder::new(&there, Some("t")).build();
+        assert!(
+            render(&tree, Some("t"), "nothing that may be seen").starts_with("nothing that may be seen in namespace t")
+        );
     }
 }

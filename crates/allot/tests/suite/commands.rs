@@ -6,11 +6,11 @@ use std::process::{Child, ChildStdout, Output, Stdio};
 use std::time::Duration;
 
 use allotment_api::reasons::Verdict;
-use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant};
+use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant, Purpose};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::access::granted;
-use crate::harness::{Folder, Up, allot, client, create, make_namespace, run, signal, until, until_gone};
+use crate::harness::{Folder, LIMIT, Up, allot, client, create, make_namespace, run, signal, until, until_gone};
 
 /// Standard output of a command that has to succeed, as JSON.
 #[track_caller]
@@ -63,7 +63,7 @@ async fn what_is_asked_first_is_what_then_happens_by_the_api_and_by_the_command(
     let _up = Up::start(&folder).await;
     let admin = client(&folder.kubeconfig()).await;
     make_namespace(&admin, "team").await;
-    let purposes = Api::<allotment_api::requests::Purpose>::all(admin.clone());
+    let purposes = Api::<Purpose>::all(admin.clone());
     for (name, spec) in [
         ("pair", json!({"maxTenants": 2})),
         ("few", json!({"dedicated": true, "maxClusters": 1})),
@@ -154,7 +154,7 @@ async fn a_simulation_tells_what_then_happens_and_writes_nothing() {
     let _up = Up::start(&folder).await;
     let admin = client(&folder.kubeconfig()).await;
     make_namespace(&admin, "team").await;
-    let purposes = Api::<allotment_api::requests::Purpose>::all(admin.clone());
+    let purposes = Api::<Purpose>::all(admin.clone());
     let trio = |most: u32| {
         json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Purpose", "metadata": {"name": "trio"},
             "spec": {"maxTenants": 3, "maxClusters": most}})
@@ -204,6 +204,13 @@ async fn a_simulation_tells_what_then_happens_and_writes_nothing() {
     check(&run(&folder, &["simulate", "--drain", "no/where"]), 1, &["--drain", "no/where"]);
     check(&run(&folder, &["simulate", "--without-provider", "nobody"]), 1, &["--without-provider", "nobody"]);
     check(&run(&folder, &["simulate", "-p", "trio", "--prefix", "No"]), 1, &["spec.prefix"]);
+    let typo = run(&folder, &["simulate", "-n", "typo", "-p", "trio"]);
+    check(&typo, 1, &["namespaces \"typo\" not found", "name another namespace with -n"]);
+    assert!(typo.stdout.is_empty(), "{}", said(&typo));
+    // With nothing named: what waits, and why each.
+    create(&requests, manifest("lone", &json!({"purposes": ["nope"]}))).await;
+    let told = run(&folder, &["simulate"]);
+    check(&told, 0, &["not granted as things are", "denied    1 for nope: UnknownPurpose", "2 for trio: MaxClusters"]);
 }
 
 /// A kubeconfig of a ServiceAccount with these rights in one namespace, in a file.
@@ -245,10 +252,13 @@ async fn with_few_rights_commands_show_what_may_be_seen_and_say_what_may_not() {
     check(&as_few(&["tree", "-n", "team"]), 0, &["(may not be seen)", "ClusterRequest team/r", "AccessRequest team/a"]);
     check(&as_few(&["tree", "-n", "default"]), 1, &["cannot list", "in namespace default"]);
     let top = as_few(&["top", "-n", "team"]);
-    check(&top, 0, &["not shown: cannot list clusters", "1 request granted", "0 Clusters"]);
+    check(&top, 0, &["not shown: cannot list clusters", "1 request granted", "- Clusters: they may not be listed"]);
     let told = as_few(&["top", "-o", "json"]);
     let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
     assert!(told["unseen"].as_array().is_some_and(|unseen| unseen.len() == 5), "{told}");
+    for section in ["clusters", "purposes", "requests", "providers"] {
+        assert_eq!(told[section], json!({"seen": false, "items": null, "omitted": 0}), "{section}");
+    }
     check(&as_few(&["simulate", "-n", "team", "-p", "mcp"]), 1, &["cannot list namespaces", "allot help simulate"]);
     let explained = as_few(&["explain", "request", "--dry-run", "-n", "team", "-p", "mcp"]);
     check(&explained, 0, &["would create a Cluster from local/local"]);
@@ -258,6 +268,72 @@ async fn with_few_rights_commands_show_what_may_be_seen_and_say_what_may_not() {
     check(&as_few(&["access", "a", "-n", "team"]), 1, &["cannot get resource"]);
     check(&as_few(&["access", "a", "-n", "default"]), 1, &["cannot get resource"]);
     check(&as_few(&["request", "r", "-n", "default", "-p", "mcp"]), 1, &["cannot create resource"]);
+
+    // One right after another goes: what is left is shown still.
+    let roles = Api::<Role>::namespaced(admin.clone(), "team");
+    let rules = |resources: &[&str]| json!({"rules": [{"apiGroups": ["cluster.openmcp.cloud"], "verbs": ["get", "list"], "resources": resources}]});
+    let narrowed = rules(&["clusterrequests"]);
+    roles.patch("few", &PatchParams::default(), &Patch::Merge(&narrowed)).await.expect("an admin may");
+    let says = async |arguments: &[&str], says: &[&str]| {
+        let begin = tokio::time::Instant::now();
+        loop {
+            let output = as_few(arguments);
+            if says.iter().all(|part| said(&output).contains(part)) {
+                return check(&output, 0, says);
+            }
+            assert!(begin.elapsed() < LIMIT, "{arguments:?}: {}", said(&output));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let not_shown = "not shown: cannot list accessrequests in namespace team";
+    says(&["tree", "-n", "team"], &["ClusterRequest team/r Granted", not_shown]).await;
+    let unseen = "not shown: ClusterRequestGrant team/r: ";
+    says(&["explain", "request", "r", "-n", "team"], &[unseen, "status     Granted (Success)", "cluster    team/mcp-"])
+        .await;
+    let told = as_few(&["explain", "request", "r", "-n", "team", "-o", "json"]);
+    let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(
+        (&told["grantSeen"], &told["prefix"], &told["status"]),
+        (&json!(false), &Value::Null, &json!("Granted"))
+    );
+    let narrowed = rules(&["accesspolicies"]);
+    roles.patch("few", &PatchParams::default(), &Patch::Merge(&narrowed)).await.expect("an admin may");
+    says(&["tree", "-n", "team"], &["nothing that may be seen in namespace team", "cannot list clusterrequests"]).await;
+}
+
+#[tokio::test]
+async fn a_purpose_has_as_many_clusters_as_its_status_says_whoever_wrote_them() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    for name in ["team", "strangers"] {
+        make_namespace(&admin, name).await;
+    }
+    let namespaces = Api::<Namespace>::all(admin.clone());
+    let label = json!({"metadata": {"labels": {"may": "ask"}}});
+    namespaces.patch("team", &PatchParams::default(), &Patch::Merge(&label)).await.expect("an admin may");
+    let purposes = Api::<Purpose>::all(admin.clone());
+    let purpose = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Purpose",
+        "metadata": {"name": "own"}, "spec": {"maxClusters": 1, "allowedNamespaces": {"matchLabels": {"may": "ask"}}}});
+    create(&purposes, purpose).await;
+    let by_hand = async |namespace: &str| {
+        let cluster = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "hand"}, "spec": {"purposes": ["own"], "dedicated": false,
+            "clusterProviderRef": {"name": "local", "profile": "local"}, "kubernetes": {"version": "1.36.3"}}});
+        create(&Api::<Cluster>::namespaced(admin.clone(), namespace), cluster).await;
+    };
+    by_hand("strangers").await;
+    let counted = async |count: i64, full: bool| {
+        until(&purposes, "own", |purpose| purpose.status.as_ref().is_some_and(|status| status.clusters == Some(count)))
+            .await;
+        let told = answer(&folder, &["top", "purposes", "-o", "json"]);
+        let items = told["purposes"]["items"].as_array().expect("items");
+        let own = items.iter().find(|item| item["purpose"] == "own").expect("it is there");
+        assert_eq!((&own["clusters"], &own["full"]), (&json!(count), &json!(full)), "{own}");
+    };
+    counted(0, false).await;
+    by_hand("team").await;
+    counted(1, true).await;
 }
 
 /// The commands that ask the platform.
@@ -505,7 +581,7 @@ async fn the_tree_shows_spares_released_prefixes_and_who_may_come_in() {
             {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]}}),
     )
     .await;
-    let purposes = Api::<allotment_api::requests::Purpose>::all(admin.clone());
+    let purposes = Api::<Purpose>::all(admin.clone());
     create(
         &purposes,
         json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Purpose",

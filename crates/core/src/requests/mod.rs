@@ -43,7 +43,7 @@ pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
 pub use prefixes::{is_canonical, is_well_formed, owns};
 pub use queue::QueueOrder;
 pub use request::{decide_request, is_forced, tenant_of};
-pub use select::{Placement, Refusal};
+pub use select::{Placement, Refusal, counts_against};
 pub use several::{Step, choose_together};
 pub use snapshot::{
     DEFAULT_PROVISIONING_DEADLINE_SECS, Due, MAX_TENANT_RECORDS, Object, ObjectKind, Snapshot, is_provisioned,

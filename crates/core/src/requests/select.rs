@@ -1,7 +1,7 @@
 //! Where a request goes: filter with reasons, rank, take the first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, FindingReason, RequestReason};
@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::aggregate::{Aggregated, Contradiction, Demand, aggregate};
 use super::conditions::is_true;
 use super::findings::{Findings, Unmet};
-use super::namespaces::shown;
+use super::namespaces::{selects, shown};
 use super::snapshot::{ProfileEntry, Shape, Snapshot, annotation, is_provisioned, once_dedicated, running_version};
 use super::versions::{Chosen, Version};
 use crate::write::ObjectKey;
@@ -72,6 +72,18 @@ pub(crate) struct Search<'a> {
     /// The request's namespace.
     pub(crate) from: &'a str,
     pub(crate) now: Timestamp,
+}
+
+/// Whether a Cluster in that namespace that lists a Purpose counts against its `maxClusters`: all do, but those that
+/// somebody wrote by hand where the Purpose lets nobody ask for it, and operators write no Clusters.
+pub fn counts_against(
+    purpose: &PurposeSpec,
+    namespace: &str,
+    by_hand: bool,
+    labels: &BTreeMap<String, String>,
+) -> bool {
+    let Some(allowed) = purpose.allowed_namespaces.as_ref().filter(|_| by_hand) else { return true };
+    namespace == purpose.namespace.as_deref().unwrap_or(names::CLUSTERS_NAMESPACE) || selects(allowed, labels)
 }
 
 /// Most names that a message lists of what could have been asked for.
@@ -283,17 +295,18 @@ impl Snapshot {
         (count >= most).then(|| (name.to_owned(), count))
     }
 
-    /// How many Clusters count against a Purpose's `maxClusters`: all that list it, but those that somebody wrote by hand
-    /// where the Purpose lets nobody ask for it, and operators write no Clusters.
+    /// How many Clusters count against a Purpose's `maxClusters`, by [`counts_against`].
     pub(crate) fn count_clusters(&self, name: &str) -> usize {
         let all = self.by_purpose.get(name).map_or(0, BTreeSet::len);
         let Some(purpose) = self.purpose(name).filter(|purpose| purpose.allowed_namespaces.is_some()) else {
             return all;
         };
-        let operators = purpose.namespace.as_deref().unwrap_or(names::CLUSTERS_NAMESPACE);
+        let none = BTreeMap::new();
         let by_hand = self.by_hand.get(name).into_iter().flatten();
-        let uncounted =
-            by_hand.filter(|key| key.namespace != operators && !self.namespace_allowed(&key.namespace, purpose));
+        let uncounted = by_hand.filter(|key| {
+            let labels = self.namespaces.get(&key.namespace).unwrap_or(&none);
+            !counts_against(purpose, &key.namespace, true, labels)
+        });
         all - uncounted.count().min(all)
     }
 
@@ -376,7 +389,7 @@ impl Snapshot {
 
     /// What versions the profiles offer that lack nothing else, as the rest of a sentence.
     fn offered_versions(&self, asked: &Aggregated) -> String {
-        let profiles = self.profiles.values().flat_map(std::collections::BTreeMap::values);
+        let profiles = self.profiles.values().flat_map(BTreeMap::values);
         let fitting = profiles.filter(|profile| profile.ready && unmet_traits(profile, asked).is_empty());
         let versions: BTreeSet<_> = fitting.flat_map(|profile| profile.offer.current()).map(Reverse).collect();
         let texts: Vec<&str> = versions.iter().take(MOST_NAMED).map(|Reverse((_, text))| *text).collect();
@@ -389,7 +402,7 @@ impl Snapshot {
 
     /// The reason of the profile that got furthest, and words for it.
     fn furthest(&self, asked: &Aggregated) -> (RequestReason, String) {
-        let profiles = self.profiles.values().flat_map(std::collections::BTreeMap::values);
+        let profiles = self.profiles.values().flat_map(BTreeMap::values);
         let stuck = profiles.map(|profile| {
             if !profile.ready {
                 return (RequestReason::NoReadyProvider, Vec::new());

@@ -201,6 +201,15 @@ impl Trial {
     /// # Errors
     /// Decisions come to no end: a fault of theirs.
     pub fn run(&mut self) -> Result<usize, Unending> {
+        self.run_telling(|_, _| {})
+    }
+
+    /// The same, told how many requests are decided of those that are due, again from the first where others became due
+    /// by it.
+    ///
+    /// # Errors
+    /// As for [`Trial::run`].
+    pub fn run_telling(&mut self, mut told: impl FnMut(usize, usize)) -> Result<usize, Unending> {
         let mut writes = 0;
         for _ in 0..MOST_ROUNDS {
             let due = self.snapshot.take_due();
@@ -208,7 +217,8 @@ impl Trial {
                 return Ok(writes);
             }
             // Requests first: nobody waits for a spare.
-            for key in &due.requests {
+            for (index, key) in due.requests.iter().enumerate() {
+                told(index, due.requests.len());
                 writes += self.decide(Subject::Request, key)?;
             }
             for key in &due.purposes {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::seen::{ClusterSeen, ProviderSeen, PurposeSeen, RequestSeen, Seen};
+use super::seen::{ClusterSeen, ProviderSeen, PurposeSeen, RequestSeen, RequestsSeen, Seen};
 use crate::cli::{Section, SortBy, Top};
 use crate::output;
 
@@ -18,6 +18,8 @@ pub(super) struct Shown {
     field: &'static str,
     /// For people, before the table.
     title: String,
+    /// Whether such may be seen at all; else there are neither rows nor totals.
+    seen: bool,
     heading: &'static [&'static str],
     /// The columns that only `-o wide` has, which stand at the end.
     wide: usize,
@@ -78,11 +80,31 @@ pub(super) fn as_value(sections: &[Shown], unseen: &[String]) -> Value {
     for section in sections {
         let items: Vec<&Value> = section.rows.iter().map(|row| &row.value).collect();
         let mut of_it = section.totals.clone();
-        of_it["items"] = json!(items);
+        of_it["seen"] = json!(section.seen);
+        of_it["items"] = if section.seen { json!(items) } else { Value::Null };
         of_it["omitted"] = json!(section.more);
         value[section.field] = of_it;
     }
     value
+}
+
+/// A section of what may not be seen: a dash in place of numbers, and why stands beside all sections.
+fn unseen(field: &'static str, what: &str) -> Shown {
+    Shown {
+        field,
+        title: format!("- {what}: they may not be listed"),
+        seen: false,
+        heading: &[],
+        wide: 0,
+        rows: Vec::new(),
+        more: 0,
+        totals: json!({}),
+    }
+}
+
+/// A number for people; a dash where it may not be seen.
+fn shown(count: Option<usize>) -> String {
+    count.map_or("-".to_owned(), |count| count.to_string())
 }
 
 /// Sorts by `by`, then the name, and cuts.
@@ -104,34 +126,37 @@ fn room(cluster: &ClusterSeen, most: &BTreeMap<&str, usize>) -> Option<usize> {
 }
 
 fn clusters(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
+    let Some(there) = &seen.clusters else { return unseen("clusters", "Clusters") };
+    let purposes = seen.purposes.iter().flatten();
     let most: BTreeMap<&str, usize> =
-        seen.purposes.iter().filter_map(|purpose| Some((purpose.name.as_str(), purpose.max_tenants?))).collect();
-    let access = |cluster: &ClusterSeen| seen.access.get(&cluster.uid).copied().unwrap_or(0);
+        purposes.filter_map(|purpose| Some((purpose.name.as_str(), purpose.max_tenants?))).collect();
+    let access =
+        |cluster: &ClusterSeen| seen.access.as_ref().map(|access| access.get(&cluster.uid).copied().unwrap_or(0));
     let fullness = |cluster: &ClusterSeen| {
         // In parts of a thousand; without a bound it is never full.
         room(cluster, &most).map_or(0, |room| cluster.tenants * 1000 / room.max(1))
     };
-    let (sorted, more) = cut(&seen.clusters, arguments.limit, |cluster| {
+    let (sorted, more) = cut(there, arguments.limit, |cluster| {
         let first = match arguments.sort {
             SortBy::Name => (0, 0),
             SortBy::Health => (unwell(cluster), 0),
             SortBy::Age => (seconds(cluster.created), 0),
             SortBy::Tenants => (-number(fullness(cluster)), -number(cluster.tenants)),
-            SortBy::Access => (-number(access(cluster)), 0),
+            SortBy::Access => (-number(access(cluster).unwrap_or(0)), 0),
             SortBy::Idle => (cluster.idle_since.map_or(i64::MAX, Timestamp::as_second), 0),
         };
         (first, cluster.name.clone())
     });
     let rows = sorted.into_iter().map(|cluster| {
         let room = room(cluster, &most);
-        let tenants = format!("{}/{}", cluster.tenants, room.map_or("-".to_owned(), |room| room.to_string()));
+        let tenants = format!("{}/{}", cluster.tenants, shown(room));
         let health = if cluster.spare { format!("{}, spare", cluster.health) } else { cluster.health.to_owned() };
         Row {
             cells: vec![
                 cluster.name.clone(),
                 cluster.purposes.join(","),
                 tenants,
-                access(cluster).to_string(),
+                shown(access(cluster)),
                 health,
                 age(cluster.created, now),
                 cluster.idle_since.map_or("-".to_owned(), |since| age(Some(since), now)),
@@ -149,12 +174,13 @@ fn clusters(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
             }),
         }
     });
-    let count = |health: &str| seen.clusters.iter().filter(|cluster| cluster.health == health).count();
-    let (total, ready) = (seen.clusters.len(), count("Ready"));
-    let idle = seen.clusters.iter().filter(|cluster| cluster.idle_since.is_some()).count();
+    let count = |health: &str| there.iter().filter(|cluster| cluster.health == health).count();
+    let (total, ready) = (there.len(), count("Ready"));
+    let idle = there.iter().filter(|cluster| cluster.idle_since.is_some()).count();
     Shown {
         field: "clusters",
         title: format!("{}, {ready} ready, {idle} idle", output::counted(total, "Cluster")),
+        seen: true,
         heading: &[
             "CLUSTER", "PURPOSES", "TENANTS", "ACCESS", "HEALTH", "AGE", "IDLE", "PREFIXES", "PROFILE", "VERSION",
             "RELEASED",
@@ -179,80 +205,80 @@ fn unwell(cluster: &ClusterSeen) -> i64 {
     }
 }
 
-/// What a Purpose has, counted over all Clusters and requests that were seen.
+/// What a Purpose has beside what is known of it as a whole, counted over the Clusters and requests that are shown.
 #[derive(Default)]
 struct Use {
-    clusters: usize,
-    spares: usize,
     tenants: usize,
     waiting: usize,
 }
 
 fn purposes(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
+    let Some(there) = &seen.purposes else { return unseen("purposes", "Purposes") };
     let mut uses: BTreeMap<&str, Use> = BTreeMap::new();
-    for cluster in &seen.clusters {
+    for cluster in seen.clusters.iter().flatten() {
         for purpose in &cluster.purposes {
-            let of_it = uses.entry(purpose).or_default();
-            of_it.clusters += 1;
-            of_it.tenants += cluster.tenants;
-            of_it.spares += usize::from(cluster.spare);
+            uses.entry(purpose).or_default().tenants += cluster.tenants;
         }
     }
-    for purpose in seen.requests.iter().flat_map(|request| &request.purposes) {
+    let open = seen.requests.iter().flat_map(|requests| &requests.open);
+    for purpose in open.flat_map(|request| &request.purposes) {
         uses.entry(purpose).or_default().waiting += 1;
     }
     let none = Use::default();
     let used = |purpose: &PurposeSeen| uses.get(purpose.name.as_str()).unwrap_or(&none);
-    let full = |purpose: &PurposeSeen| purpose.max_clusters.is_some_and(|most| used(purpose).clusters >= most);
-    let (sorted, more) = cut(&seen.purposes, arguments.limit, |purpose| {
+    let tenants = |purpose: &PurposeSeen| seen.clusters.is_some().then(|| used(purpose).tenants);
+    let waiting = |purpose: &PurposeSeen| seen.requests.is_some().then(|| used(purpose).waiting);
+    let full = |purpose: &PurposeSeen| match (purpose.max_clusters, purpose.clusters) {
+        (None, _) => Some(false),
+        (Some(most), clusters) => clusters.map(|clusters| clusters >= most),
+    };
+    let (sorted, more) = cut(there, arguments.limit, |purpose| {
         let first = match arguments.sort {
             SortBy::Name => 0,
             SortBy::Health => {
-                let lacks = used(purpose).waiting > 0 || used(purpose).spares < purpose.warm;
-                if lacks { 0 } else { 1 + i64::from(!full(purpose)) }
+                let lacks = used(purpose).waiting > 0 || purpose.spares.is_some_and(|spares| spares < purpose.warm);
+                if lacks { 0 } else { 1 + i64::from(full(purpose) != Some(true)) }
             }
             SortBy::Age => seconds(purpose.created),
-            SortBy::Tenants | SortBy::Access => -number(used(purpose).clusters),
+            SortBy::Tenants | SortBy::Access => -number(purpose.clusters.unwrap_or(0)),
             SortBy::Idle => number(used(purpose).tenants),
         };
         (first, purpose.name.clone())
     });
-    let rows = sorted.into_iter().map(|purpose| {
-        let of_it = used(purpose);
-        let most = purpose.max_clusters.map_or("-".to_owned(), |most| most.to_string());
-        Row {
-            cells: vec![
-                purpose.name.clone(),
-                if purpose.dedicated { "dedicated".to_owned() } else { "shared".to_owned() },
-                format!("{}/{most}", of_it.clusters),
-                format!("{}/{}", of_it.spares, purpose.warm),
-                of_it.tenants.to_string(),
-                of_it.waiting.to_string(),
-                age(purpose.created, now),
-                purpose.max_tenants.map_or("-".to_owned(), |most| most.to_string()),
-            ],
-            value: json!({
-                "purpose": purpose.name, "dedicated": purpose.dedicated, "clusters": of_it.clusters,
-                "maxClusters": purpose.max_clusters, "full": full(purpose), "spares": of_it.spares,
-                "warm": purpose.warm, "tenants": of_it.tenants, "maxTenants": purpose.max_tenants,
-                "waiting": of_it.waiting, "created": purpose.created,
-            }),
-        }
+    let rows = sorted.into_iter().map(|purpose| Row {
+        cells: vec![
+            purpose.name.clone(),
+            if purpose.dedicated { "dedicated".to_owned() } else { "shared".to_owned() },
+            format!("{}/{}", shown(purpose.clusters), shown(purpose.max_clusters)),
+            format!("{}/{}", shown(purpose.spares), purpose.warm),
+            shown(tenants(purpose)),
+            shown(waiting(purpose)),
+            age(purpose.created, now),
+            shown(purpose.max_tenants),
+        ],
+        value: json!({
+            "purpose": purpose.name, "dedicated": purpose.dedicated, "clusters": purpose.clusters,
+            "maxClusters": purpose.max_clusters, "full": full(purpose), "spares": purpose.spares,
+            "warm": purpose.warm, "tenants": tenants(purpose), "maxTenants": purpose.max_tenants,
+            "waiting": waiting(purpose), "created": purpose.created,
+        }),
     });
-    let partly = if seen.partly { "; counted are the Clusters shown" } else { "" };
+    let partly = if seen.partly { "; tenants and what waits as far as shown here" } else { "" };
     Shown {
         field: "purposes",
-        title: format!("{}{partly}", output::counted(seen.purposes.len(), "Purpose")),
+        title: format!("{}{partly}", output::counted(there.len(), "Purpose")),
+        seen: true,
         heading: &["PURPOSE", "KIND", "CLUSTERS", "SPARES", "TENANTS", "WAITING", "AGE", "MAX-TENANTS"],
         wide: 1,
         rows: rows.collect(),
         more,
-        totals: json!({"total": seen.purposes.len(), "partly": seen.partly}),
+        totals: json!({"total": there.len(), "partly": seen.partly}),
     }
 }
 
 fn requests(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
-    let (sorted, more) = cut(&seen.requests, arguments.limit, |request: &RequestSeen| {
+    let Some(RequestsSeen { granted, open }) = &seen.requests else { return unseen("requests", "ClusterRequests") };
+    let (sorted, more) = cut(open, arguments.limit, |request: &RequestSeen| {
         // Those that wait longest first, whatever Clusters are sorted by: there is nothing else to tell them by.
         let first = if arguments.sort == SortBy::Name { 0 } else { seconds(request.created) };
         (first, request.name.clone())
@@ -272,35 +298,35 @@ fn requests(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
         }),
     });
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for request in &seen.requests {
+    for request in open {
         *reasons.entry(&request.reason).or_default() += 1;
     }
     let texts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let told = if texts.is_empty() { String::new() } else { format!(": {}", texts.join(", ")) };
     Shown {
         field: "requests",
-        title: format!("{} granted, {} not{told}", output::counted(seen.granted, "request"), seen.requests.len()),
+        title: format!("{} granted, {} not{told}", output::counted(*granted, "request"), open.len()),
+        seen: true,
         heading: &["REQUEST", "STATUS", "REASON", "SINCE", "PURPOSES", "MESSAGE"],
         wide: 1,
         rows: rows.collect(),
         more,
-        totals: json!({"granted": seen.granted, "notGranted": seen.requests.len(), "reasons": reasons}),
+        totals: json!({"granted": granted, "notGranted": open.len(), "reasons": reasons}),
     }
 }
 
 fn providers(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for cluster in &seen.clusters {
-        *counts.entry(&cluster.provider).or_default() += 1;
-    }
-    let count = |provider: &ProviderSeen| counts.get(provider.name.as_str()).copied().unwrap_or(0);
-    let (sorted, more) = cut(&seen.providers, arguments.limit, |provider| {
+    let Some(there) = &seen.providers else { return unseen("providers", "ClusterProviders") };
+    let count = |provider: &ProviderSeen| {
+        seen.of_provider.as_ref().map(|counts| counts.get(&provider.name).copied().unwrap_or(0))
+    };
+    let (sorted, more) = cut(there, arguments.limit, |provider| {
         let first = match arguments.sort {
             SortBy::Name => 0,
             SortBy::Health => i64::from(provider.ready),
             SortBy::Age => seconds(provider.created),
-            SortBy::Tenants | SortBy::Access => -number(count(provider)),
-            SortBy::Idle => number(count(provider)),
+            SortBy::Tenants | SortBy::Access => -number(count(provider).unwrap_or(0)),
+            SortBy::Idle => number(count(provider).unwrap_or(0)),
         };
         (first, provider.name.clone())
     });
@@ -309,7 +335,7 @@ fn providers(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
             provider.name.clone(),
             if provider.ready { "Ready".to_owned() } else { "NotReady".to_owned() },
             provider.reason.clone(),
-            count(provider).to_string(),
+            shown(count(provider)),
             named(&provider.profiles),
             age(provider.created, now),
             provider.package.clone(),
@@ -321,15 +347,16 @@ fn providers(seen: &Seen, arguments: &Top, now: Timestamp) -> Shown {
             "package": provider.package, "created": provider.created,
         }),
     });
-    let ready = seen.providers.iter().filter(|provider| provider.ready).count();
+    let ready = there.iter().filter(|provider| provider.ready).count();
     Shown {
         field: "providers",
-        title: format!("{}, {ready} ready", output::counted(seen.providers.len(), "ClusterProvider")),
+        title: format!("{}, {ready} ready", output::counted(there.len(), "ClusterProvider")),
+        seen: true,
         heading: &["PROVIDER", "HEALTH", "REASON", "CLUSTERS", "PROFILES", "AGE", "PACKAGE", "MESSAGE"],
         wide: 2,
         rows: rows.collect(),
         more,
-        totals: json!({"total": seen.providers.len(), "ready": ready}),
+        totals: json!({"total": there.len(), "ready": ready}),
     }
 }
 
@@ -379,6 +406,7 @@ mod tests {
             version: "1.36.3".to_owned(),
             dedicated: false,
             spare: tenants == 0,
+            by_hand: false,
             tenants,
             released: 0,
             prefixes: (0..tenants).map(|index| format!("p{index}-")).collect(),
@@ -394,25 +422,33 @@ mod tests {
 
     fn seen() -> Seen {
         Seen {
-            clusters: vec![cluster("n/a", 5, "Ready"), cluster("n/b", 0, "Ready"), cluster("n/c", 1, "Unhealthy")],
-            purposes: vec![PurposeSeen {
+            clusters: Some(vec![
+                cluster("n/a", 5, "Ready"),
+                cluster("n/b", 0, "Ready"),
+                cluster("n/c", 1, "Unhealthy"),
+            ]),
+            purposes: Some(vec![PurposeSeen {
                 name: "w".to_owned(),
                 dedicated: false,
                 max_tenants: Some(5),
                 max_clusters: Some(3),
                 warm: 2,
+                clusters: Some(3),
+                spares: Some(1),
                 created: Some(at(-400_000)),
-            }],
-            requests: vec![RequestSeen {
-                name: "t/r".to_owned(),
-                status: "Pending",
-                reason: "MaxClustersReached".to_owned(),
-                message: "as many as its maxClusters allows".to_owned(),
-                purposes: vec!["w".to_owned()],
-                created: Some(at(-60)),
-            }],
-            granted: 6,
-            providers: vec![ProviderSeen {
+            }]),
+            requests: Some(RequestsSeen {
+                granted: 6,
+                open: vec![RequestSeen {
+                    name: "t/r".to_owned(),
+                    status: "Pending",
+                    reason: "MaxClustersReached".to_owned(),
+                    message: "as many as its maxClusters allows".to_owned(),
+                    purposes: vec!["w".to_owned()],
+                    created: Some(at(-60)),
+                }],
+            }),
+            providers: Some(vec![ProviderSeen {
                 name: "p".to_owned(),
                 ready: true,
                 reason: "AllGood".to_owned(),
@@ -420,8 +456,9 @@ mod tests {
                 package: "builtin:p".to_owned(),
                 profiles: vec!["q".to_owned()],
                 created: None,
-            }],
-            access: [("uid-n/a".to_owned(), 2)].into(),
+            }]),
+            access: Some([("uid-n/a".to_owned(), 2)].into()),
+            of_provider: Some([("p".to_owned(), 3)].into()),
             partly: false,
             unseen: Vec::new(),
         }
@@ -456,6 +493,45 @@ t/r       Pending   MaxClustersReached   60s     w
 PROVIDER   HEALTH   REASON    CLUSTERS   PROFILES   AGE
 p          Ready    AllGood   3          q          -";
         assert_eq!(text, expect);
+    }
+
+    #[test]
+    fn what_may_not_be_seen_has_a_dash_and_no_number() {
+        let mut seen = seen();
+        let check = |seen: &Seen, words: &[&str], expect: &str| {
+            assert_eq!(as_text(&sections(seen, &arguments(words), at(0)), false), expect, "{words:?}");
+        };
+        seen.access = None;
+        let clusters = "3 Clusters, 2 ready, 1 idle\n\
+            CLUSTER   PURPOSES   TENANTS   ACCESS   HEALTH      AGE   IDLE   PREFIXES\n\
+            n/c       w          1/5       -        Unhealthy   2h    -      p0-\nand 2 more; --limit 0 shows all";
+        check(&seen, &["clusters", "--limit", "1"], clusters);
+        // The Purpose itself says how many Clusters it has.
+        (seen.clusters, seen.of_provider, seen.requests, seen.partly) = (None, None, None, true);
+        let purposes = "1 Purpose; tenants and what waits as far as shown here\n\
+            PURPOSE   KIND     CLUSTERS   SPARES   TENANTS   WAITING   AGE\n\
+            w         shared   3/3        1/2      -         -         4d";
+        check(&seen, &["purposes"], purposes);
+        let providers = "1 ClusterProvider, 1 ready\n\
+            PROVIDER   HEALTH   REASON    CLUSTERS   PROFILES   AGE\n\
+            p          Ready    AllGood   -          q          -";
+        check(&seen, &["providers"], providers);
+        check(&seen, &["clusters"], "- Clusters: they may not be listed");
+        check(&seen, &["requests"], "- ClusterRequests: they may not be listed");
+        for purpose in seen.purposes.iter_mut().flatten() {
+            (purpose.clusters, purpose.spares) = (None, None);
+        }
+        let value = as_value(&sections(&seen, &arguments(&[]), at(0)), &["why".to_owned()]);
+        let purpose = &value["purposes"]["items"][0];
+        assert_eq!(
+            [&purpose["clusters"], &purpose["full"], &purpose["tenants"], &purpose["waiting"]],
+            [&Value::Null; 4]
+        );
+        assert_eq!(value["clusters"], json!({"seen": false, "items": null, "omitted": 0}));
+        assert_eq!(value["unseen"], json!(["why"]));
+        seen = Seen::default();
+        let nothing = ["Clusters", "Purposes", "ClusterRequests", "ClusterProviders"];
+        check(&seen, &[], &nothing.map(|what| format!("- {what}: they may not be listed")).join("\n\n"));
     }
 
     #[test]

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, Purpose};
+use allotment_core::requests::counts_against;
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 
 use crate::client::Platform;
-use crate::commands::reading::{self, Listed, Unread};
+use crate::commands::reading::{self, Listed, Part, Unread};
 
 /// Prefixes of a Cluster that are kept to be shown.
 const MOST_PREFIXES: usize = 32;
@@ -27,6 +28,8 @@ pub(super) struct ClusterSeen {
     pub(super) version: String,
     pub(super) dedicated: bool,
     pub(super) spare: bool,
+    /// Whether somebody wrote it, not the platform.
+    pub(super) by_hand: bool,
     pub(super) tenants: usize,
     pub(super) released: usize,
     pub(super) prefixes: Vec<String>,
@@ -44,6 +47,10 @@ pub(super) struct PurposeSeen {
     pub(super) max_tenants: Option<usize>,
     pub(super) max_clusters: Option<usize>,
     pub(super) warm: usize,
+    /// Clusters that count against `max_clusters`: counted where all could be, else as its status says.
+    pub(super) clusters: Option<usize>,
+    /// Spares that its next request may get: as its status says, else as they were counted.
+    pub(super) spares: Option<usize>,
     pub(super) created: Option<Timestamp>,
 }
 
@@ -70,91 +77,212 @@ pub(super) struct ProviderSeen {
     pub(super) created: Option<Timestamp>,
 }
 
-/// All that was seen.
+/// All that was seen. What may not be listed at all is `None`, which is another thing than there being none.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) clusters: Vec<ClusterSeen>,
-    pub(super) purposes: Vec<PurposeSeen>,
-    pub(super) requests: Vec<RequestSeen>,
-    /// How many requests are granted.
-    pub(super) granted: usize,
-    pub(super) providers: Vec<ProviderSeen>,
+    pub(super) clusters: Option<Vec<ClusterSeen>>,
+    pub(super) purposes: Option<Vec<PurposeSeen>>,
+    pub(super) requests: Option<RequestsSeen>,
+    pub(super) providers: Option<Vec<ProviderSeen>>,
     /// By the UID of a Cluster: how many AccessRequests live in it.
-    pub(super) access: BTreeMap<String, usize>,
-    /// Whether only one namespace was looked at for Clusters.
+    pub(super) access: Option<BTreeMap<String, usize>>,
+    /// By provider: how many Clusters it has; `None` where not all could be counted.
+    pub(super) of_provider: Option<BTreeMap<String, usize>>,
+    /// Whether the Clusters and requests shown are only a part of those that there are.
     pub(super) partly: bool,
     /// What could not be seen, and why.
     pub(super) unseen: Vec<String>,
+}
+
+/// The ClusterRequests that were seen.
+#[derive(Debug, Default)]
+pub(super) struct RequestsSeen {
+    /// How many are granted.
+    pub(super) granted: usize,
+    /// The others.
+    pub(super) open: Vec<RequestSeen>,
 }
 
 impl Seen {
     /// Lists each kind once. What may not be listed everywhere is looked for in one namespace: the one asked for, or
     /// that of the context.
     pub(super) async fn read(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
-        let mut seen = Seen::default();
         let own = namespace.unwrap_or(&platform.namespace);
-        let unseen = &mut seen.unseen;
-        for uid in access(platform, namespace, own, unseen).await? {
-            *seen.access.entry(uid).or_default() += 1;
-        }
+        let mut look = Look { platform, unseen: Vec::new() };
+        let live_in = |access: PartialObjectMeta<AccessRequest>| access.annotations().get(names::LIVE_IN).cloned();
+        let access = look.at::<AccessRequest, _, _>(namespace, own, live_in).await?;
+        let access = access.map(|(uids, _)| {
+            let mut count: BTreeMap<String, usize> = BTreeMap::new();
+            uids.into_iter().flatten().for_each(|uid| *count.entry(uid).or_default() += 1);
+            count
+        });
         let concerns = |cluster: &Cluster| {
             let lives = |namespace: &str| {
                 let mut tenants = cluster.spec.tenants.iter().filter(|tenant| !tenant.released);
+                let uid = cluster.metadata.uid.as_ref();
                 cluster.metadata.namespace.as_deref() == Some(namespace)
                     || tenants.any(|tenant| tenant.namespace == namespace)
-                    || cluster.metadata.uid.as_ref().is_some_and(|uid| seen.access.contains_key(uid))
+                    || uid.zip(access.as_ref()).is_some_and(|(uid, access)| access.contains_key(uid))
             };
             namespace.is_none_or(lives)
         };
-        let row = |cluster: Cluster| concerns(&cluster).then(|| ClusterSeen::of(&cluster));
-        let (clusters, partly) = reach(platform, None, own, row, unseen).await?;
-        let purposes = reach(platform, None, "", PurposeSeen::of, unseen).await?.0;
-        let providers = reach(platform, None, "", ProviderSeen::of, unseen).await?.0;
-        let requests = reach(platform, namespace, own, RequestSeen::of, unseen).await?.0;
-        seen.granted = requests.iter().filter(|request| request.is_none()).count();
-        seen.requests = requests.into_iter().flatten().collect();
-        (seen.clusters, seen.partly) = (clusters.into_iter().flatten().collect(), partly || namespace.is_some());
-        (seen.purposes, seen.providers) = (purposes, providers);
-        Ok(seen)
+        let row = |cluster: Cluster| (concerns(&cluster), ClusterSeen::of(&cluster));
+        let clusters = look.at::<Cluster, _, _>(None, own, row).await?;
+        let all = clusters.as_ref().filter(|(_, reach)| *reach == Reach::Asked);
+        let counted = all.map(|(rows, _)| Counted::of(rows.iter().map(|(_, cluster)| cluster)));
+        let purposes = look.at::<Purpose, _, _>(None, "", |purpose: Purpose| purpose).await?;
+        let purposes = match purposes {
+            Some((purposes, _)) => {
+                let counts = match &counted {
+                    Some(counted) => look.count(&purposes, counted).await?,
+                    None => None,
+                };
+                Some(purposes.into_iter().map(|purpose| PurposeSeen::of(&purpose, counts.as_ref())).collect())
+            }
+            None => None,
+        };
+        let providers = look.at::<ClusterProvider, _, _>(None, "", ProviderSeen::of).await?;
+        let requests = look.at::<ClusterRequest, _, _>(namespace, own, RequestSeen::of).await?;
+        let partly = [&clusters.as_ref().map(|seen| seen.1), &requests.as_ref().map(|seen| seen.1)]
+            .into_iter()
+            .any(|reach| *reach == Some(Reach::Fallback));
+        Ok(Seen {
+            partly: partly || namespace.is_some(),
+            clusters: clusters.map(|(rows, _)| {
+                rows.into_iter().filter(|(concerns, _)| *concerns).map(|(_, cluster)| cluster).collect()
+            }),
+            purposes,
+            requests: requests.map(|(rows, _)| RequestsSeen {
+                granted: rows.iter().filter(|row| row.is_none()).count(),
+                open: rows.into_iter().flatten().collect(),
+            }),
+            providers: providers.map(|(rows, _)| rows),
+            access,
+            of_provider: counted.map(|counted| counted.of_provider),
+            unseen: look.unseen,
+        })
     }
 }
 
-/// The UIDs of Clusters in which AccessRequests live, once for each; annotations alone tell.
-async fn access(
-    platform: &Platform,
-    namespace: Option<&str>,
-    fallback: &str,
-    unseen: &mut Vec<String>,
-) -> anyhow::Result<Vec<String>> {
-    let uids = std::cell::RefCell::new(Vec::new());
-    let begin = || uids.borrow_mut().clear();
-    let take = |access: PartialObjectMeta<AccessRequest>| {
-        uids.borrow_mut().extend(access.annotations().get(names::LIVE_IN).cloned());
-    };
-    let mut read = reading::each_metadata::<AccessRequest>(platform, namespace, begin, take).await;
-    if let (Err(Unread::Forbidden(why)), None) = (&read, namespace) {
-        let why = why.clone();
-        read = reading::each_metadata::<AccessRequest>(platform, Some(fallback), begin, take).await;
-        unseen.push(instead(why, read.is_ok(), fallback));
-    }
-    match read {
-        Ok(()) => {}
-        Err(Unread::Failed(error)) => return Err(error),
-        Err(Unread::Forbidden(why)) if namespace.is_some() => unseen.push(why),
-        Err(Unread::Forbidden(_)) => {}
-    }
-    Ok(uids.into_inner())
+/// How many Clusters there are.
+#[derive(Default)]
+struct Counted {
+    of_provider: BTreeMap<String, usize>,
+    /// By Purpose.
+    purposes: BTreeMap<String, OfPurpose>,
 }
 
-/// What could not be seen, and what is shown instead.
-fn instead(why: String, shown: bool, fallback: &str) -> String {
-    match shown {
-        true => format!("{why}; those of namespace {fallback} are shown, -n names another"),
-        false => why,
+/// The Clusters that list a Purpose.
+#[derive(Default)]
+struct OfPurpose {
+    made: usize,
+    spares: usize,
+    /// Those written by hand, by namespace.
+    by_hand: BTreeMap<String, usize>,
+}
+
+impl Counted {
+    fn of<'a>(clusters: impl Iterator<Item = &'a ClusterSeen>) -> Self {
+        let mut counted = Counted::default();
+        for cluster in clusters {
+            *counted.of_provider.entry(cluster.provider.clone()).or_default() += 1;
+            for purpose in &cluster.purposes {
+                let of_it = counted.purposes.entry(purpose.clone()).or_default();
+                of_it.spares += usize::from(cluster.spare);
+                match cluster.by_hand {
+                    false => of_it.made += 1,
+                    true => *of_it.by_hand.entry(cluster.namespace().to_owned()).or_default() += 1,
+                }
+            }
+        }
+        counted
+    }
+}
+
+/// Whether all was listed that was asked for, or another namespace in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Asked,
+    Fallback,
+}
+
+/// Looks at one kind after another, and keeps what could not be seen.
+struct Look<'a> {
+    platform: &'a Platform,
+    unseen: Vec<String>,
+}
+
+impl Look<'_> {
+    /// Lists a kind, everywhere or in that namespace; where it may not be listed everywhere, in `fallback`, if that is
+    /// one. Nothing where it may not be listed there either.
+    async fn at<K, T, R>(
+        &mut self,
+        namespace: Option<&str>,
+        fallback: &str,
+        mut row: impl FnMut(T) -> R,
+    ) -> anyhow::Result<Option<(Vec<R>, Reach)>>
+    where
+        K: Resource<DynamicType = ()>,
+        K::Scope: Listed<K>,
+        T: Part<K>,
+    {
+        let why = match reading::each::<K, T, R>(self.platform, namespace, &mut row, |_| {}).await {
+            Ok(rows) => return Ok(Some((rows, Reach::Asked))),
+            Err(Unread::Failed(error)) => return Err(error),
+            Err(Unread::Forbidden(why)) => why,
+        };
+        if namespace.is_some() || fallback.is_empty() {
+            self.unseen.push(why);
+            return Ok(None);
+        }
+        match reading::each::<K, T, R>(self.platform, Some(fallback), &mut row, |_| {}).await {
+            Ok(rows) => {
+                self.unseen.push(format!("{why}; those of namespace {fallback} are shown, -n names another"));
+                Ok(Some((rows, Reach::Fallback)))
+            }
+            Err(Unread::Failed(error)) => Err(error),
+            Err(Unread::Forbidden(_)) => {
+                self.unseen.push(format!("{why}; nor those of namespace {fallback}, -n names another"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// By Purpose: how many Clusters count against its `maxClusters`, and its spares. Labels of namespaces are read only
+    /// where they matter to that; nothing is given where they do and may not be seen.
+    async fn count(
+        &mut self,
+        purposes: &[Purpose],
+        counted: &Counted,
+    ) -> anyhow::Result<Option<BTreeMap<String, (usize, usize)>>> {
+        let none = OfPurpose::default();
+        let of = |purpose: &Purpose| counted.purposes.get(&purpose.name_any()).unwrap_or(&none);
+        let selects = |purpose: &&Purpose| purpose.spec.allowed_namespaces.is_some() && !of(purpose).by_hand.is_empty();
+        let mut labels: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        if purposes.iter().any(|purpose| selects(&purpose)) {
+            let row = |namespace: PartialObjectMeta<Namespace>| (namespace.name_any(), namespace.labels().clone());
+            let Some((rows, _)) = self.at::<Namespace, _, _>(None, "", row).await? else { return Ok(None) };
+            labels.extend(rows);
+        }
+        let unlabelled = BTreeMap::new();
+        let count = |purpose: &Purpose| {
+            let of_it = of(purpose);
+            let counts = |namespace: &str| {
+                counts_against(&purpose.spec, namespace, true, labels.get(namespace).unwrap_or(&unlabelled))
+            };
+            let by_hand: usize =
+                of_it.by_hand.iter().filter(|(namespace, _)| counts(namespace)).map(|(_, count)| count).sum();
+            (purpose.name_any(), (of_it.made + by_hand, of_it.spares))
+        };
+        Ok(Some(purposes.iter().map(count).collect()))
     }
 }
 
 impl ClusterSeen {
+    fn namespace(&self) -> &str {
+        self.name.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
     fn of(cluster: &Cluster) -> Self {
         let live = cluster.spec.tenants.iter().filter(|tenant| !tenant.released);
         let status = cluster.status.clone().unwrap_or_default();
@@ -169,6 +297,7 @@ impl ClusterSeen {
             version: runs.or_else(|| cluster.spec.kubernetes.version.clone()).unwrap_or_default(),
             dedicated: cluster.spec.dedicated == Some(true),
             spare: cluster.annotations().contains_key(names::SPARE),
+            by_hand: cluster.spec.deletion_policy.is_none(),
             tenants: live.clone().count(),
             released: cluster.spec.tenants.iter().filter(|tenant| tenant.released).count(),
             prefixes: live
@@ -199,15 +328,20 @@ fn health(cluster: &Cluster) -> &'static str {
 }
 
 impl PurposeSeen {
-    fn of(purpose: Purpose) -> Self {
+    fn of(purpose: &Purpose, counts: Option<&BTreeMap<String, (usize, usize)>>) -> Self {
         let number = |value: Option<i32>| value.and_then(|value| usize::try_from(value).ok());
+        let status = purpose.status.clone().unwrap_or_default();
+        let said = |value: Option<i64>| value.and_then(|value| usize::try_from(value).ok());
+        let counted = counts.and_then(|counts| counts.get(&purpose.name_any()));
         PurposeSeen {
             name: purpose.name_any(),
             dedicated: purpose.spec.dedicated == Some(true),
             max_tenants: number(purpose.spec.max_tenants),
             max_clusters: number(purpose.spec.max_clusters),
             warm: number(purpose.spec.warm).unwrap_or(0),
-            created: created(&purpose),
+            clusters: counted.map(|(clusters, _)| *clusters).or_else(|| said(status.clusters)),
+            spares: said(status.spares).or_else(|| counted.map(|(_, spares)| *spares)),
+            created: created(purpose),
         }
     }
 }
@@ -251,35 +385,4 @@ fn key(object: &impl ResourceExt) -> String {
 
 fn created(object: &impl ResourceExt) -> Option<Timestamp> {
     object.meta().creation_timestamp.as_ref().map(|time| time.0)
-}
-
-/// Lists a kind, everywhere or in that namespace; where it may not be listed everywhere, in `fallback`. Gives whether
-/// it had to.
-async fn reach<K, T>(
-    platform: &Platform,
-    namespace: Option<&str>,
-    fallback: &str,
-    row: impl Fn(K) -> T,
-    unseen: &mut Vec<String>,
-) -> anyhow::Result<(Vec<T>, bool)>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
-    K::Scope: Listed<K>,
-{
-    let rows = std::cell::RefCell::new(Vec::new());
-    let begin = || rows.borrow_mut().clear();
-    let take = |object: K| rows.borrow_mut().push(row(object));
-    match reading::each::<K>(platform, namespace, begin, take).await {
-        Ok(()) => return Ok((rows.into_inner(), false)),
-        Err(Unread::Failed(error)) => return Err(error),
-        Err(Unread::Forbidden(why)) if namespace.is_some() || fallback.is_empty() => unseen.push(why),
-        Err(Unread::Forbidden(why)) => {
-            let read = reading::each::<K>(platform, Some(fallback), begin, take).await;
-            unseen.push(instead(why, read.is_ok(), fallback));
-            if let Err(Unread::Failed(error)) = read {
-                return Err(error);
-            }
-        }
-    }
-    Ok((rows.into_inner(), true))
 }
