@@ -22,4 +22,5 @@ mod policy;
 mod prefixes;
 mod requests;
 mod rest;
+mod rights;
 mod trouble;
