@@ -7,7 +7,6 @@
 
 #![warn(missing_docs)]
 
-mod configs;
 mod definitions;
 mod ownership;
 mod providers;

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use allotment_api::requests::{
     AccessPolicySpec, AccessRequestSpec, CeilingRule, CeilingScope, ClusterProviderSpec, ClusterRequest,
-    ClusterRequestSpec, ClusterSpec, Permission, PurposeSpec, TraitEquivalenceSpec,
+    ClusterRequestSpec, ClusterSpec, Permission, ProviderConfigSpec, PurposeSpec, TraitEquivalenceSpec,
 };
-use allotment_core::providers::PackageRef;
 use allotment_core::requests::{Forecast, Snapshot, Version, forecast, is_well_formed};
 use allotment_machinery::duration::Duration;
 use allotment_machinery::field::{FieldError, Path};
@@ -15,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::review::{Found, Operation, Request};
-use crate::{configs, selectors, traits};
+use crate::{selectors, traits};
 
 /// Checks the object as it is to be stored.
 pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Snapshot>, found: &mut Found) {
@@ -34,7 +33,7 @@ pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Sna
                 let path = spec().child("clusterProviderRef");
                 found.errors.push(FieldError::forbidden(&path, "never changes; make another Cluster"));
             }
-            with(object, found, |spec, found| cluster(spec, snapshot, found));
+            with(object, found, cluster);
         }
         "Purpose" => with(object, found, |spec, found| purpose(spec, snapshot, found)),
         "ClusterRequest" => with(object, found, |spec, found| cluster_request(request, object, spec, snapshot, found)),
@@ -44,16 +43,18 @@ pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Sna
         "AccessRequest" => with(object, found, access_request),
         "AccessPolicy" => with(object, found, access_policy),
         "TraitEquivalence" => with(object, found, equivalence),
-        "ProviderConfig" => configs::check(request, object, found),
+        "ProviderConfig" => with(object, found, |config: &ProviderConfigSpec, found| {
+            name(&config.provider_ref, &spec().child("providerRef"), found);
+        }),
         _ => {}
     }
 }
 
-pub(crate) fn spec() -> Path {
+fn spec() -> Path {
     Path::new("spec")
 }
 
-pub(crate) fn with<T: DeserializeOwned>(object: &Value, found: &mut Found, check: impl FnOnce(&T, &mut Found)) {
+fn with<T: DeserializeOwned>(object: &Value, found: &mut Found, check: impl FnOnce(&T, &mut Found)) {
     match serde_json::from_value::<T>(object["spec"].clone()) {
         Ok(spec) => check(&spec, found),
         Err(error) => {
@@ -77,7 +78,7 @@ fn provider(provider: &ClusterProviderSpec, found: &mut Found) {
 }
 
 /// The name of an object that is referred to: one that no object can have is a mistake for sure.
-pub(crate) fn name(text: &str, path: &Path, found: &mut Found) {
+fn name(text: &str, path: &Path, found: &mut Found) {
     if text.is_empty() {
         found.errors.push(FieldError::required(path, ""));
         return;
@@ -105,7 +106,7 @@ fn unique_names(items: &[String], path: &Path, found: &mut Found) {
     }
 }
 
-pub(crate) fn version(text: Option<&str>, path: &Path, found: &mut Found) -> Option<Version> {
+fn version(text: Option<&str>, path: &Path, found: &mut Found) -> Option<Version> {
     let text = text.filter(|text| !text.is_empty())?;
     let parsed = Version::parse(text).filter(|version| version.components() <= 3);
     if parsed.is_none() {
@@ -133,7 +134,7 @@ fn namespace(text: Option<&str>, path: &Path, found: &mut Found) {
     found.errors.extend(faults.into_iter().map(|fault| FieldError::invalid(path, text, fault.to_string())));
 }
 
-fn cluster(cluster: &ClusterSpec, snapshot: Option<&Snapshot>, found: &mut Found) {
+fn cluster(cluster: &ClusterSpec, found: &mut Found) {
     let reference = &cluster.cluster_provider_ref;
     name(&reference.name, &spec().child("clusterProviderRef").child("name"), found);
     name(&reference.profile, &spec().child("clusterProviderRef").child("profile"), found);
@@ -143,13 +144,6 @@ fn cluster(cluster: &ClusterSpec, snapshot: Option<&Snapshot>, found: &mut Found
         name(&config.api_group, &at.child("apiGroup"), found);
         if config.kind.is_empty() {
             found.errors.push(FieldError::required(&at.child("kind"), ""));
-        }
-        let provider = snapshot.and_then(|snapshot| snapshot.provider(&reference.name));
-        let package = provider.map(|provider| provider.spec.package.as_str());
-        if let Some(package) = package.filter(|package| matches!(PackageRef::parse(package), PackageRef::BuiltIn(_))) {
-            let what =
-                "has no ClusterConfigs, so this is ignored; what its Clusters are like stands in its ProviderConfigs";
-            found.warnings.push(format!("{at}: {package} {what}"));
         }
     }
     version(cluster.kubernetes.version.as_deref(), &spec().child("kubernetes").child("version"), found);
@@ -247,12 +241,13 @@ fn tell(forecast: &Forecast, found: &mut Found) {
         Forecast::Waiting { message } => found.warnings.push(format!("why: {message}")),
         Forecast::Refused(refusal) => {
             found.warnings.push(format!("why: {}", refusal.message));
-            let listed = refusal.findings.len();
-            if refusal.findings_omitted > 0 {
-                let all = listed.saturating_add(refusal.findings_omitted);
+            let findings = refusal.findings.listed();
+            let (listed, omitted) = (findings.len(), refusal.findings.omitted());
+            if omitted > 0 {
+                let all = listed.saturating_add(omitted);
                 found.warnings.push(format!("findings: {listed} of {all}"));
             }
-            for finding in &refusal.findings {
+            for finding in findings {
                 let mut words = vec![format!("{}/{}", finding.provider, finding.profile), finding.cluster.clone()];
                 if finding.provider.is_empty() && finding.profile.is_empty() {
                     words.clear();

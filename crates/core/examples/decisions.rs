@@ -1,10 +1,9 @@
 //! How fast decisions about requests are with a big landscape in the snapshot:
-//! `cargo run --release -p allotment-core --example decisions [CLUSTERS [REQUESTS]]`. One Cluster changes between
-//! any two decisions, and each decision is for another request. Nothing is written.
+//! `cargo run --release -p allotment-core --example decisions [CLUSTERS [REQUESTS [KIND]]]`. One Cluster changes between
+//! any two decisions, and each decision is for another request. Nothing is written. KIND is the number of the one kind of
+//! request that is to be measured, for a profile of it.
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
-
-use std::sync::Arc;
 
 use std::time::Instant;
 
@@ -26,8 +25,8 @@ const DECISIONS: usize = 100_000;
 
 type Failure = Box<dyn std::error::Error>;
 
-fn read<T: DeserializeOwned>(object: Value) -> Result<Arc<T>, Failure> {
-    Ok(Arc::new(serde_json::from_value(object)?))
+fn read<T: DeserializeOwned>(object: Value) -> Result<Box<T>, Failure> {
+    Ok(Box::new(serde_json::from_value(object)?))
 }
 
 fn cluster(index: usize, tenants: &[usize], turn: usize) -> Result<Object, Failure> {
@@ -101,27 +100,37 @@ fn settle(snapshot: &mut Snapshot, key: &ObjectKey, now: Timestamp) -> Result<()
         match decide_request(snapshot, key, now, &mut names) {
             Plan::WriteStatus(Write::ApplyStatus { object, .. }) => {
                 let mut request = snapshot.request(key).cloned().ok_or("the request is gone")?;
-                request.status = Some(serde_json::from_value(object["status"].clone())?);
-                snapshot.apply(Object::Request(Arc::new(request)));
+                request.status = Some(serde_json::from_value(object.to_value()["status"].take())?);
+                snapshot.apply(Object::Request(Box::new(request)));
             }
             Plan::WriteGrantStatus(Write::ApplyStatus { object, .. }) => {
                 let mut grant = snapshot.grant(key).cloned().ok_or("the Grant is gone")?;
-                grant.status = Some(serde_json::from_value(object["status"].clone())?);
-                snapshot.apply(Object::Grant(Arc::new(grant)));
+                grant.status = Some(serde_json::from_value(object.to_value()["status"].take())?);
+                snapshot.apply(Object::Grant(Box::new(grant)));
             }
             _ => return Ok(()),
         }
     }
 }
 
-/// Decides requests of one kind, each once, with one Cluster changed before each.
-fn measure(
-    name: &str,
-    snapshot: &mut Snapshot,
+/// How many there are of what, and which kind of requests is measured; all where none is given.
+#[derive(Clone, Copy)]
+struct Exercise {
     clusters: usize,
     requests: usize,
+    only: Option<usize>,
+}
+
+/// Decides requests of one kind, each once, with one Cluster changed before each.
+fn measure(
+    (number, name): (usize, &str),
+    snapshot: &mut Snapshot,
+    Exercise { clusters, requests, only }: Exercise,
     of: impl Fn(usize) -> usize,
 ) -> Result<(), Failure> {
+    if only.is_some_and(|only| only != number) {
+        return Ok(());
+    }
     let now: Timestamp = "2027-01-02T00:00:00Z".parse()?;
     // Parsing what a watch brings is not what is measured here.
     let mut changes = Vec::with_capacity(DECISIONS);
@@ -161,21 +170,22 @@ fn main() -> Result<(), Failure> {
     let clusters = arguments.next().transpose()?.unwrap_or(10_000);
     let requests = arguments.next().transpose()?.unwrap_or(100_000);
     let begun = Instant::now();
+    let exercise = Exercise { clusters, requests, only: arguments.next().transpose()? };
     let mut snapshot = landscape(clusters, requests)?;
     println!("{clusters} Clusters and {requests} requests read and indexed in {:.1} s", begun.elapsed().as_secs_f64());
-    measure("granted ones, told so", &mut snapshot, clusters, requests, |turn| turn % requests)?;
+    measure((1, "granted ones, told so"), &mut snapshot, exercise, |turn| turn % requests)?;
     let now: Timestamp = "2027-01-02T00:00:00Z".parse()?;
     for index in 0..requests.min(DECISIONS) {
         settle(&mut snapshot, &key(index), now)?;
     }
     snapshot.take_due();
-    measure("granted ones, looked at again", &mut snapshot, clusters, requests, |turn| turn % requests)?;
+    measure((2, "granted ones, looked at again"), &mut snapshot, exercise, |turn| turn % requests)?;
     let new = requests;
     for index in 0..DECISIONS {
         snapshot.apply(request(new + index, clusters, json!({"purposes": [format!("purpose-{}", index % PURPOSES)]}))?);
     }
     snapshot.take_due();
-    measure("new ones that find room", &mut snapshot, clusters, requests, |turn| new + turn)?;
+    measure((3, "new ones that find room"), &mut snapshot, exercise, |turn| new + turn)?;
     for index in 0..DECISIONS {
         snapshot.delete(allotment_core::requests::ObjectKind::Request, &key(new + index));
     }
@@ -189,10 +199,10 @@ fn main() -> Result<(), Failure> {
         )?);
     }
     snapshot.take_due();
-    measure("refused ones, told so with findings", &mut snapshot, clusters, requests, |turn| new + turn % refused)?;
+    measure((4, "refused ones, told so with findings"), &mut snapshot, exercise, |turn| new + turn % refused)?;
     for index in 0..refused {
         settle(&mut snapshot, &key(new + index), now)?;
     }
     snapshot.take_due();
-    measure("refused ones, looked at again", &mut snapshot, clusters, requests, |turn| new + turn % refused)
+    measure((5, "refused ones, looked at again"), &mut snapshot, exercise, |turn| new + turn % refused)
 }

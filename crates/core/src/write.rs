@@ -10,7 +10,9 @@
 use std::fmt;
 
 use allotment_api::names;
+use allotment_machinery::json::write_string;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// Namespace and name of an object; the namespace is empty for objects of the whole cluster.
@@ -45,6 +47,11 @@ impl ObjectKey {
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;
         (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then(|| ObjectKey::new(namespace, name))
+    }
+
+    /// Whether this is how the key is written, `namespace/name`.
+    pub(crate) fn is_written(&self, text: &str) -> bool {
+        text.split_once('/') == Some((&self.namespace, &self.name))
     }
 }
 
@@ -105,6 +112,34 @@ impl Kind {
     }
 }
 
+/// What a write sends, as JSON text: it goes to the server as it is, and making trees of values of it would cost more than
+/// most decisions do. Two are equal if their texts are.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Body(String);
+
+impl Body {
+    /// That object. None of those that are written can fail to serialise: all keys are strings.
+    pub(crate) fn of<T: Serialize + ?Sized>(object: &T) -> Self {
+        Body(serde_json::to_string(object).unwrap_or_default())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the text says, for those that look into it.
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// One write to the platform's API.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
@@ -115,7 +150,7 @@ pub enum Write {
         /// Its namespace and name.
         key: ObjectKey,
         /// The whole object, with `apiVersion` and `kind`.
-        object: Value,
+        object: Body,
     },
     /// Server-side apply (KEP-555) to the object, by force.
     Apply {
@@ -125,7 +160,7 @@ pub enum Write {
         key: ObjectKey,
         /// All that its writer wants to own but the status, with `apiVersion`, `kind` and, in `metadata`, the
         /// name and the preconditions.
-        object: Value,
+        object: Body,
     },
     /// Server-side apply to the object's status subresource, by force.
     ApplyStatus {
@@ -134,7 +169,7 @@ pub enum Write {
         /// Its namespace and name.
         key: ObjectKey,
         /// All that its writer wants to own of the status, with what [`Write::Apply`] has beside it.
-        object: Value,
+        object: Body,
     },
     /// JSON merge patch (RFC 7386) of the object.
     Patch {
@@ -143,7 +178,7 @@ pub enum Write {
         /// Its namespace and name.
         key: ObjectKey,
         /// The patch, with `metadata.uid` and `metadata.resourceVersion` as preconditions.
-        patch: Value,
+        patch: Body,
     },
     /// JSON merge patch of the object's status subresource.
     PatchStatus {
@@ -152,7 +187,7 @@ pub enum Write {
         /// Its namespace and name.
         key: ObjectKey,
         /// The patch, with `metadata.uid` and `metadata.resourceVersion` as preconditions.
-        patch: Value,
+        patch: Body,
     },
     /// Delete the object.
     Delete {
@@ -190,14 +225,45 @@ pub(crate) fn configuration(kind: Kind, metadata: &ObjectMeta, members: Map<Stri
 /// part of `new` that the writer owns: all of it where nobody else writes there.
 pub(crate) fn write_status(kind: Kind, metadata: &ObjectMeta, old: &Value, new: &Value, own: Value) -> Option<Write> {
     let change = merge_diff(old, new)?;
-    let key = ObjectKey::of(metadata);
     if takes_away(old, new) {
-        let patch = json!({ "metadata": preconditions(metadata), "status": change });
-        return Some(Write::PatchStatus { kind, key, patch });
+        let patch = Body::of(&json!({ "metadata": preconditions(metadata), "status": change }));
+        return Some(Write::PatchStatus { kind, key: ObjectKey::of(metadata), patch });
     }
-    let mut object = configuration(kind, metadata, Map::new());
-    object["status"] = own;
-    Some(Write::ApplyStatus { kind, key, object })
+    Some(apply_status(kind, metadata, |text| write_json(&own, text)))
+}
+
+/// The write of a status from which nothing goes. `status` appends what its writer owns of it, as JSON.
+pub(crate) fn apply_status(kind: Kind, metadata: &ObjectMeta, status: impl FnOnce(&mut Vec<u8>)) -> Write {
+    let mut text = Vec::with_capacity(USUAL_LENGTH);
+    let member = |begin: &str, member: &Option<String>, text: &mut Vec<u8>| {
+        text.extend_from_slice(begin.as_bytes());
+        match member {
+            Some(member) => write_string(member, text),
+            None => text.extend_from_slice(b"null"),
+        }
+    };
+    text.extend_from_slice(b"{\"apiVersion\":");
+    write_string(kind.api_version(), &mut text);
+    text.extend_from_slice(b",\"kind\":");
+    write_string(kind.as_str(), &mut text);
+    member(",\"metadata\":{\"name\":", &metadata.name, &mut text);
+    if metadata.namespace.is_some() {
+        member(",\"namespace\":", &metadata.namespace, &mut text);
+    }
+    member(",\"resourceVersion\":", &metadata.resource_version, &mut text);
+    member(",\"uid\":", &metadata.uid, &mut text);
+    text.extend_from_slice(b"},\"status\":");
+    status(&mut text);
+    text.push(b'}');
+    Write::ApplyStatus { kind, key: ObjectKey::of(metadata), object: Body(String::from_utf8(text).unwrap_or_default()) }
+}
+
+/// Bytes of a status and what goes with it, as most are.
+const USUAL_LENGTH: usize = 1024;
+
+/// Appends an object as JSON. Writing to memory does not fail, nor does serialising what is written.
+pub(crate) fn write_json<T: Serialize + ?Sized>(object: &T, text: &mut Vec<u8>) {
+    _ = serde_json::to_writer(text, object);
 }
 
 /// An object without its members that are null.
@@ -309,8 +375,10 @@ mod tests {
         let Some(Write::ApplyStatus { object, .. }) = write(&json!({}), &json!({"a": 1})) else {
             panic!("it is applied");
         };
+        let object = object.to_value();
         assert_eq!(object["status"], json!({"own": 1}));
         assert_eq!(object["metadata"], json!({"name": "n", "uid": "u", "resourceVersion": "7"}));
+        assert_eq!((&object["apiVersion"], &object["kind"]), (&json!(names::API_VERSION), &json!("Cluster")));
     }
 
     #[test]

@@ -22,5 +22,4 @@ mod policy;
 mod prefixes;
 mod requests;
 mod rest;
-mod rights;
 mod trouble;

@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose};
-use allotment_core::write::{Kind, ObjectKey, Write};
+use allotment_core::write::{Body, Kind, ObjectKey, Write};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Api, Client};
-use serde::Serialize;
+use kube::core::Request;
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -84,7 +84,7 @@ async fn carry_out(client: &Client, manager: &str, write: &Write) -> Result<Opti
 
 async fn run<K>(api: Api<K>, manager: &str, write: &Write, key: &ObjectKey) -> Result<Option<K>, kube::Error>
 where
-    K: Clone + Debug + Serialize + DeserializeOwned,
+    K: Resource + Clone + Debug + DeserializeOwned,
 {
     // Force: what a controller applies is its own, whoever wrote it meanwhile.
     let applying = || PatchParams::apply(manager).force();
@@ -92,16 +92,17 @@ where
     match write {
         Write::Create { object, .. } => {
             let params = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
-            let object = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
-            api.create(&params, &object).await.map(Some)
+            send(api, |to| to.create(&params, Vec::new()), object).await
         }
-        Write::Apply { object, .. } => api.patch(&key.name, &applying(), &Patch::Apply(object)).await.map(Some),
+        Write::Apply { object, .. } => {
+            send(api, |to| to.patch(&key.name, &applying(), &Patch::Apply(())), object).await
+        }
         Write::ApplyStatus { object, .. } => {
-            api.patch_status(&key.name, &applying(), &Patch::Apply(object)).await.map(Some)
+            send(api, |to| to.patch_subresource("status", &key.name, &applying(), &Patch::Apply(())), object).await
         }
-        Write::Patch { patch, .. } => api.patch(&key.name, &patching(), &Patch::Merge(patch)).await.map(Some),
+        Write::Patch { patch, .. } => send(api, |to| to.patch(&key.name, &patching(), &Patch::Merge(())), patch).await,
         Write::PatchStatus { patch, .. } => {
-            api.patch_status(&key.name, &patching(), &Patch::Merge(patch)).await.map(Some)
+            send(api, |to| to.patch_subresource("status", &key.name, &patching(), &Patch::Merge(())), patch).await
         }
         Write::Delete { uid, resource_version, .. } => {
             let this_one = Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
@@ -111,22 +112,31 @@ where
     }
 }
 
+/// Sends a request with this body, which is text already.
+async fn send<K: Resource + Clone + Debug + DeserializeOwned>(
+    api: Api<K>,
+    request: impl FnOnce(Request) -> Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    body: &Body,
+) -> Result<Option<K>, kube::Error> {
+    let request = request(Request::new(api.resource_url())).map_err(kube::Error::BuildRequest)?;
+    let request = request.map(|_| body.as_str().as_bytes().to_vec());
+    api.into_client().request(request).await.map(Some)
+}
+
 #[cfg(test)]
 mod tests {
-    use kube::client::Body;
-    use serde_json::json;
     use tokio::time::Instant;
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_nobody_answers_ends_in_time() {
-        let mute = tower::service_fn(|_: http::Request<Body>| {
-            std::future::pending::<Result<http::Response<Body>, kube::Error>>()
+        let mute = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, kube::Error>>()
         });
         let client = Client::new(mute, "default");
         let key = ObjectKey::new("team", "c");
-        let write = Write::Patch { kind: Kind::Cluster, key, patch: json!({ "spec": { "tenants": [] } }) };
+        let write = Write::Delete { kind: Kind::Cluster, key, uid: "u".to_owned(), resource_version: None };
         let begin = Instant::now();
         let written = timeout(WRITE_LIMIT * 2, execute(&client, "test", &write)).await.expect("it ends");
         let error = crate::frame::chain(&written.expect_err("nobody answers"));

@@ -26,7 +26,7 @@ use super::judge::{Allowed, Refused, annotation, ttl_end};
 use super::plan::{AccessObserved, AccessPlan, Left, LeftBehind, SecretFacts};
 use super::status::{self, Told};
 use crate::requests::{Snapshot, annotate, has_finalizer, is_forced};
-use crate::write::{Kind, ObjectKey, Write, preconditions};
+use crate::write::{Body, Kind, ObjectKey, Write, preconditions};
 
 /// How long a provider that is ready may take to take something away.
 const PATIENCE_SECS: i64 = 60;
@@ -261,5 +261,9 @@ fn forget(observed: &AccessObserved<'_>, provider: &str, reason: Option<AccessRe
         let rest = metadata.finalizers.iter().flatten().filter(|have| **have != finalizer).map(String::as_str);
         patched.insert("finalizers".to_owned(), Value::from_iter(rest));
     }
-    Write::Patch { kind: Kind::AccessRequest, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
+    Write::Patch {
+        kind: Kind::AccessRequest,
+        key: ObjectKey::of(metadata),
+        patch: Body::of(&json!({ "metadata": patched })),
+    }
 }

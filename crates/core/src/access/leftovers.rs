@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::inside;
 use super::plan::{Change, InsideState};
 use crate::requests::{Snapshot, has_finalizer, to_value};
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions};
+use crate::write::{Body, Kind, ObjectKey, Write, merge_diff, preconditions};
 
 /// The UIDs of AccessRequests that objects inside a Cluster are labelled with.
 pub fn labelled(objects: &[Value]) -> BTreeSet<String> {
@@ -53,7 +53,7 @@ pub fn strike_leftovers(cluster: &Cluster, living: &BTreeSet<String>) -> Option<
     Some(Write::PatchStatus {
         kind: Kind::Cluster,
         key: ObjectKey::of(&cluster.metadata),
-        patch: json!({ "metadata": preconditions(&cluster.metadata), "status": change }),
+        patch: Body::of(&json!({ "metadata": preconditions(&cluster.metadata), "status": change })),
     })
 }
 
@@ -93,8 +93,6 @@ fn owner(object: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn object(kind: &str, uid: &str) -> Value {
@@ -161,8 +159,8 @@ mod tests {
             let provider = json!({"apiVersion": names::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": "p"},
                 "spec": {"package": "x"}, "status": {"ready": true, "profiles": [{"name": "q", "accessBy": by}]}});
             let provider = serde_json::from_value(provider).expect("a ClusterProvider");
-            snapshot.apply(crate::requests::Object::Provider(Arc::new(provider)));
-            snapshot.apply(crate::requests::Object::Access(Arc::new(access)));
+            snapshot.apply(crate::requests::Object::Provider(Box::new(provider)));
+            snapshot.apply(crate::requests::Object::Access(Box::new(access)));
             let standing = standing_by_provider(&snapshot, &cluster, now).map(|(uids, _)| uids.contains("a"));
             assert_eq!(standing, expect, "{by} held {held} deleting {deleting} at {now}");
         }
@@ -184,11 +182,13 @@ mod tests {
         let Some(Write::PatchStatus { patch, .. }) = strike_leftovers(&with(&["gone", "lives"]), &living) else {
             panic!("something is to be struck off");
         };
+        let patch = patch.to_value();
         assert_eq!(patch["metadata"]["resourceVersion"], "7", "a compare-and-swap");
         assert_eq!(patch["status"]["leftovers"], json!([{"accessRequest": "n/a", "uid": "lives"}]));
         let Some(Write::PatchStatus { patch, .. }) = strike_leftovers(&with(&["gone"]), &living) else {
             panic!("something is to be struck off");
         };
+        let patch = patch.to_value();
         assert_eq!(patch["status"]["leftovers"], Value::Null);
     }
 }

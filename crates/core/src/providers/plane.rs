@@ -274,6 +274,7 @@ mod tests {
         let PlanePlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, &answer) else {
             panic!("it is told");
         };
+        let object = object.to_value();
         before.status = serde_json::from_value(object["status"].clone()).expect("a status");
         for (later, remote, expect) in
             [(0, true, Some(5)), (12, true, Some(12)), (3600, true, Some(30)), (12, false, None)]
@@ -293,6 +294,7 @@ mod tests {
         let PlanePlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, &answer) else {
             panic!("it is told");
         };
+        let object = object.to_value();
         assert_eq!(object["status"]["phase"], "Deleting");
         assert_eq!(object["status"]["conditions"][0]["reason"], "Unreachable");
         before.status = serde_json::from_value(object["status"].clone()).expect("a status");
@@ -316,6 +318,7 @@ mod tests {
             let PlanePlan::WriteStatus(Write::ApplyStatus { object, .. }) = decide(&before, &answer) else {
                 panic!("{answer:?} is told");
             };
+            let object = object.to_value();
             assert_eq!(object["metadata"]["resourceVersion"], "7");
             let mut told = object["status"].clone();
             assert_eq!(told["phase"], phase, "{answer:?}");

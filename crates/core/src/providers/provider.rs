@@ -365,6 +365,7 @@ mod tests {
             match decide(&forced, outside(missed(), Run::Running), &cluster) {
                 ProviderPlan::RemoveFinalizer { write: Write::Patch { patch, .. }, told: Some(told) } => {
                     assert!(goes, "going {going}, {value}");
+                    let patch = patch.to_value();
                     assert_eq!(patch["metadata"]["finalizers"], json!(["example.com/theirs"]), "others' stay");
                     assert!(told.contains("Cluster n/c") && told.contains("may be left"), "{told}");
                 }
@@ -412,7 +413,7 @@ mod tests {
             else {
                 panic!("{package} is told of");
             };
-            let told = object["status"].clone();
+            let told = object.to_value()["status"].take();
             assert_eq!((&told["ready"], &told["reason"]), (&json!(ready), &json!(reason)), "{package}");
             assert!(told["message"].as_str().is_some_and(|message| message.contains(says)), "{package}: {told}");
             assert_eq!(told["profiles"].as_array().map_or(0, Vec::len), profiles, "{package}");
@@ -431,9 +432,11 @@ mod tests {
         before.status = serde_json::from_value(own).expect("a status");
         let plan = decide(&before, outside(alive(), Run::Running), &[]);
         let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = plan else { panic!("{plan:?}") };
+        let object = object.to_value();
         assert!(object["status"].get("profiles").is_none() && object["status"]["ready"] == true, "{object}");
         let gone = decide(&before, refused(Refusal::needs_kubernetes("p")), &[]);
         let ProviderPlan::WriteStatus(Write::PatchStatus { patch, .. }) = gone else { panic!("{gone:?}") };
+        let patch = patch.to_value();
         assert!(patch["status"]["profiles"].is_null(), "what cannot run offers nothing: {patch}");
     }
 
@@ -444,6 +447,7 @@ mod tests {
         let refusal = refused(Refusal::not_as_it_lies("others may write it"));
         let plan = decide(&before, refusal.clone(), &[]);
         let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = plan else { panic!("{plan:?}") };
+        let object = object.to_value();
         let mut told = object["status"].clone();
         assert!(told.get("profiles").is_none() && told["reason"] == "PackageNotAllowed", "{told}");
         told["profiles"] = json!([{"name": "a"}]);
@@ -459,6 +463,7 @@ mod tests {
         let mut before = provider("p", &[names::PROVIDER_FINALIZER], false);
         let ready = decide(&before, outside(alive(), Run::Running), &[]);
         let ProviderPlan::WriteStatus(Write::ApplyStatus { object, .. }) = ready else { panic!("{ready:?}") };
+        let object = object.to_value();
         before.status = serde_json::from_value(object["status"].clone()).expect("a status");
         let plan = decide(&before, outside(alive(), Run::Running), &[]);
         let ProviderPlan::Done { again: Some(again) } = plan else { panic!("{plan:?}") };

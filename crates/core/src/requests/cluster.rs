@@ -21,7 +21,9 @@ use super::request::{
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
 use super::spares;
 use crate::access::{standing_by_provider, strike_leftovers};
-use crate::write::{Kind, ObjectKey, Write, merge_diff, preconditions, without_nulls, write_status as write_status_of};
+use crate::write::{
+    Body, Kind, ObjectKey, Write, merge_diff, preconditions, without_nulls, write_status as write_status_of,
+};
 
 /// How many users a message names before it counts the rest.
 const MOST_NAMED: usize = 10;
@@ -79,7 +81,7 @@ pub fn end_quarantine(cluster: &Cluster, free: &BTreeSet<String>) -> Option<Writ
     (kept.len() < cluster.spec.tenants.len()).then(|| Write::Patch {
         kind: Kind::Cluster,
         key: ObjectKey::of(&cluster.metadata),
-        patch: json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": kept } }),
+        patch: Body::of(&json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": kept } })),
     })
 }
 
@@ -208,7 +210,7 @@ fn follow_purposes(snapshot: &Snapshot, cluster: &Cluster) -> Option<Write> {
     Some(Write::Patch {
         kind: Kind::Cluster,
         key: ObjectKey::of(&cluster.metadata),
-        patch: json!({ "metadata": preconditions(&cluster.metadata), "spec": change }),
+        patch: Body::of(&json!({ "metadata": preconditions(&cluster.metadata), "spec": change })),
     })
 }
 

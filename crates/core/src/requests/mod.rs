@@ -36,7 +36,7 @@ pub use aggregate::{Aggregated, Contradiction, Demand, aggregate};
 pub use cluster::{decide_cluster, end_quarantine, quarantined};
 pub use conditions::{Said, find as find_condition};
 pub use expressions::{Constancy, Equivalences, Expression, written};
-pub use findings::MAX_FINDINGS;
+pub use findings::{Findings, MAX_FINDINGS};
 pub use forecast::{Forecast, forecast};
 pub use namespaces::selects;
 pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};

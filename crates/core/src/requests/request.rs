@@ -4,6 +4,7 @@
 //! something else is not there yet; where two schedulers took room for one request, the Grant, of which
 //! there can be only one, settles it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use allotment_api::names;
@@ -13,6 +14,7 @@ use allotment_api::requests::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::aggregate::Aggregated;
@@ -23,7 +25,7 @@ use super::plan::Plan;
 use super::prefixes;
 use super::snapshot::{Snapshot, annotation};
 use super::status::{Outcome, status_plan};
-use crate::write::{Kind, ObjectKey, Write, configuration, preconditions, write_status};
+use crate::write::{Body, Kind, ObjectKey, Write, apply_status, configuration, preconditions, write_json};
 
 /// The next write for a ClusterRequest. `proposals` gives random texts, a letter and nine of a
 /// vowel-free alphabet ([`super::proposals`]), for prefixes and names of Clusters.
@@ -207,10 +209,30 @@ fn take_room(key: ObjectKey, cluster: &Cluster, tenant: Tenant) -> Plan {
 
 /// The compare-and-swap that makes these the tenants of a Cluster, and sets these annotations.
 pub(super) fn room(cluster: &ObjectMeta, tenants: &[&Tenant], annotations: Option<Value>) -> Write {
-    let mut metadata = preconditions(cluster);
-    metadata.extend(annotations.map(|annotations| ("annotations".to_owned(), annotations)));
-    let patch = json!({ "metadata": metadata, "spec": { "tenants": tenants } });
+    let metadata = RoomMetadata { uid: &cluster.uid, resource_version: &cluster.resource_version, annotations };
+    let patch = Body::of(&Room { metadata, spec: RoomSpec { tenants } });
     Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(cluster), patch }
+}
+
+/// The patch that enters tenants, who may be many.
+#[derive(Serialize)]
+struct Room<'a> {
+    metadata: RoomMetadata<'a>,
+    spec: RoomSpec<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RoomMetadata<'a> {
+    uid: &'a Option<String>,
+    resource_version: &'a Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    annotations: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct RoomSpec<'a> {
+    tenants: &'a [&'a Tenant],
 }
 
 fn record_name(
@@ -243,7 +265,8 @@ fn made_up(request: &ClusterRequest) -> Option<ObjectKey> {
 
 /// Notes where the request is; `None` where that is noted.
 fn record_binding(request: &ClusterRequest, cluster: &ObjectKey) -> Option<Plan> {
-    (bound_to(request).as_ref() != Some(cluster)).then(|| {
+    let noted = annotation(&request.metadata, names::CLUSTER_NAME).is_some_and(|noted| cluster.is_written(noted));
+    (!noted).then(|| {
         let finalizer = Some(names::REQUEST_FINALIZER).filter(|own| has_finalizer(&request.metadata, own));
         let note = [(names::CLUSTER_NAME, cluster.to_string())];
         Plan::RecordBinding(apply_metadata(Kind::ClusterRequest, &request.metadata, &note, finalizer))
@@ -312,24 +335,35 @@ pub(crate) fn release_write(cluster: &Cluster, uid: &str) -> Option<Write> {
     let tenant = tenants.iter_mut().find(|tenant| tenant.request_uid == uid && !tenant.released)?;
     tenant.released = true;
     let patch = json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": tenants } });
-    Some(Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(&cluster.metadata), patch })
+    Some(Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(&cluster.metadata), patch: Body::of(&patch) })
 }
 
 fn grant_status(request: &ClusterRequest, grant: &ClusterRequestGrant, phase: GrantPhase) -> Option<Plan> {
-    let old = grant.status.clone().unwrap_or_default();
+    let old = grant.status.as_ref();
+    // The request as it was granted: kept once written, though the request be edited.
+    let kept = old.and_then(|old| old.request.as_ref());
+    if kept.is_some() && old.and_then(|old| old.phase) == Some(phase) {
+        return None;
+    }
+    let (name, namespace) = (&request.metadata.name, &request.metadata.namespace);
     let mirrored = || MirroredRequest {
         metadata: MirroredMetadata {
-            name: request.metadata.name.clone().unwrap_or_default(),
-            namespace: request.metadata.namespace.clone().unwrap_or_default(),
+            name: name.clone().unwrap_or_default(),
+            namespace: namespace.clone().unwrap_or_default(),
         },
         spec: request.spec.clone(),
     };
-    let mut new = old.clone();
-    new.phase = Some(phase);
-    // The request as it was granted: kept once written, though the request be edited.
-    new.request.get_or_insert_with(mirrored);
-    let (old, new) = (to_value(&old), to_value(&new));
-    write_status(Kind::ClusterRequestGrant, &grant.metadata, &old, &new, new.clone()).map(Plan::WriteGrantStatus)
+    // Neither of the two ever goes again.
+    let told = GrantTold { phase, request: kept.map_or_else(|| Cow::Owned(mirrored()), Cow::Borrowed) };
+    let write = apply_status(Kind::ClusterRequestGrant, &grant.metadata, |text| write_json(&told, text));
+    Some(Plan::WriteGrantStatus(write))
+}
+
+/// The status of a Grant, as it is written.
+#[derive(Serialize)]
+struct GrantTold<'a> {
+    phase: GrantPhase,
+    request: Cow<'a, MirroredRequest>,
 }
 
 /// The live tenant of a Cluster that a request is.
@@ -380,7 +414,7 @@ pub(crate) fn configured_metadata(
     if let Some(finalizer) = finalizer {
         members.insert("finalizers".to_owned(), json!([finalizer]));
     }
-    Write::Apply { kind, key: ObjectKey::of(metadata), object: configuration(kind, metadata, members) }
+    Write::Apply { kind, key: ObjectKey::of(metadata), object: Body::of(&configuration(kind, metadata, members)) }
 }
 
 /// The write that removes a finalizer; `None` where it is not there.
@@ -394,13 +428,13 @@ pub(crate) fn remove_finalizers(kind: Kind, metadata: &ObjectMeta, finalizers: &
         let all = metadata.finalizers.iter().flatten().map(String::as_str);
         let mut patched = preconditions(metadata);
         patched.insert("finalizers".to_owned(), Value::from_iter(all.filter(|have| !finalizers.contains(have))));
-        Write::Patch { kind, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
+        Write::Patch { kind, key: ObjectKey::of(metadata), patch: Body::of(&json!({ "metadata": patched })) }
     })
 }
 
 /// The write that creates an object of ours.
 pub(crate) fn create<T: serde::Serialize>(kind: Kind, key: ObjectKey, object: &T) -> Write {
-    Write::Create { kind, key, object: to_value(object) }
+    Write::Create { kind, key, object: Body::of(object) }
 }
 
 /// An object of ours as JSON. None of their types can fail to serialise: all keys are strings.
@@ -412,5 +446,5 @@ pub(crate) fn to_value<T: serde::Serialize>(object: &T) -> Value {
 pub(crate) fn annotate(kind: Kind, metadata: &ObjectMeta, changes: &BTreeMap<&str, Option<String>>) -> Write {
     let mut patched = preconditions(metadata);
     patched.insert("annotations".to_owned(), json!(changes));
-    Write::Patch { kind, key: ObjectKey::of(metadata), patch: json!({ "metadata": patched }) }
+    Write::Patch { kind, key: ObjectKey::of(metadata), patch: Body::of(&json!({ "metadata": patched })) }
 }

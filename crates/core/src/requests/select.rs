@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, FindingReason, RequestReason};
-use allotment_api::requests::{Cluster, ClusterRequest, Finding, PurposeSpec, Strategy};
+use allotment_api::requests::{Cluster, ClusterRequest, PurposeSpec, Strategy};
 use k8s_openapi::jiff::Timestamp;
 
 use super::aggregate::{Aggregated, Contradiction, Demand, aggregate};
 use super::conditions::is_true;
-use super::findings::{Findings, Unmet};
+use super::findings::{Candidates, Findings, Unmet};
 use super::namespaces::{selects, shown};
-use super::snapshot::{ProfileEntry, Shape, Snapshot, annotation, is_provisioned, once_dedicated, running_version};
+use super::snapshot::{Alike, ProfileEntry, Shape, Snapshot, annotation, is_provisioned, running_version};
 use super::versions::{Chosen, Version};
 use crate::write::ObjectKey;
 
@@ -45,22 +45,18 @@ pub struct Refusal {
     /// The same for people.
     pub message: String,
     /// Per candidate, what it lacks; sorted and bounded.
-    pub findings: Vec<Finding>,
-    /// How many there are beyond these.
-    pub findings_omitted: usize,
+    pub findings: Findings,
 }
 
 impl Refusal {
     fn plain(reason: RequestReason, message: String) -> Self {
-        Refusal { reason, message, findings: Vec::new(), findings_omitted: 0 }
+        Refusal { reason, message, findings: Findings::default() }
     }
 
     /// A refusal before any candidate was looked at: these Purposes stand in the way.
     fn of_purposes(finding: FindingReason, reason: RequestReason, message: String, purposes: &[&str]) -> Self {
-        let mut findings = Findings::default();
-        findings.add("", "", "", purposes.iter().map(|name| (finding, (*name).to_owned())).collect());
-        let (findings, findings_omitted) = findings.bounded();
-        Refusal { reason, message, findings, findings_omitted }
+        let unmet = purposes.iter().map(|name| (finding, (*name).to_owned()));
+        Refusal { reason, message, findings: Findings::of_nobody(unmet.collect()) }
     }
 }
 
@@ -345,35 +341,11 @@ impl Snapshot {
         unmet
     }
 
-    /// What a Cluster lacks.
-    pub(crate) fn unmet_by_cluster(&self, cluster: &Cluster, search: &Search<'_>) -> Vec<Unmet> {
-        let Search { purposes, asked, from, now } = *search;
-        let spec = &cluster.spec;
-        let mut unmet = Vec::new();
-        match self.closed(cluster) {
-            Some(reason) => unmet.push((reason, String::new())),
-            None if self.is_overdue(cluster, now) => unmet.push((FindingReason::Unhealthy, String::new())),
-            None if !is_within_reach(home(cluster).as_deref(), asked, from) => {
-                unmet.push((FindingReason::NotOpened, String::new()));
-            }
-            None => {}
+    fn offered(&self, alike: &Alike, asked: &Aggregated) -> Offered<'_> {
+        Offered {
+            profile: self.profiles.get(&alike.provider).and_then(|profiles| profiles.get(&alike.profile)),
+            fits: fitting_version(&alike.version, asked).is_some(),
         }
-        let missing = purposes.iter().filter(|purpose| !spec.purposes.contains(purpose));
-        unmet.extend(missing.map(|purpose| (FindingReason::PurposesNotCovered, purpose.clone())));
-        let wrong_size = asked.dedicated && purposes.len() != spec.purposes.len();
-        let own = spec.dedicated == Some(true) || once_dedicated(cluster);
-        if own != asked.dedicated || (own && !spec.tenants.is_empty()) || wrong_size {
-            unmet.push((FindingReason::Dedicated, String::new()));
-        } else if !own && !self.has_room(cluster) {
-            unmet.push((FindingReason::Full, String::new()));
-        }
-        if let Some(profile) = self.profile_of(cluster) {
-            unmet.extend(unmet_traits(profile, asked));
-        }
-        if fitting_version(running_version(cluster), asked).is_none() {
-            unmet.push((FindingReason::VersionNotOffered, asked.version_text.clone()));
-        }
-        unmet
     }
 
     /// What Purposes there are, as the rest of a sentence.
@@ -445,32 +417,99 @@ impl Snapshot {
         message: String,
         of_fitting: Option<(FindingReason, String)>,
     ) -> Refusal {
-        let mut findings = Findings::default();
+        let mut candidates = Candidates::new();
         for (provider, profiles) in &self.profiles {
             for (name, profile) in profiles {
                 let mut unmet = self.unmet_by_profile(provider, name, profile, search.asked);
                 if unmet.is_empty() {
                     unmet.extend(of_fitting.clone());
                 }
-                findings.add(provider, name, "", unmet);
+                candidates.add_profile(provider, name, unmet.len(), Lacking::Known(unmet));
             }
         }
+        // Those of a profile follow each other, and most have the same version.
+        let mut told: Option<(&Alike, Offered<'_>)> = None;
         for (alike, members) in &self.alike {
-            let unmet = |key| self.clusters.get(key).map(|it| self.unmet_by_cluster(it, search));
+            let (provider, profile) = (&alike.provider, &alike.profile);
+            let same =
+                |told: &Alike| (&told.version, &told.profile, &told.provider) == (&alike.version, profile, provider);
+            let known = told.filter(|(told, _)| same(told));
+            let (_, offered) = *told.insert(known.unwrap_or_else(|| (alike, self.offered(alike, search.asked))));
+            let count = |overdue| {
+                let mut count = 0;
+                unmet_in(alike, overdue, offered, search, |_, _| count += 1);
+                count
+            };
             // What is alike lacks the same, but for the age of Clusters that were never healthy.
-            let common = members.values().next().filter(|_| alike.provisioned).and_then(unmet);
-            match common {
-                Some(unmet) => findings.add_all(&alike.provider, &alike.profile, members, unmet),
-                None => {
-                    for (name, key) in members {
-                        findings.add(&alike.provider, &alike.profile, name, unmet(key).unwrap_or_default());
-                    }
-                }
+            if alike.provisioned {
+                let source = Lacking::Alike { alike, overdue: false };
+                candidates.add_all(provider, profile, members, count(false), source);
+                continue;
+            }
+            for (name, key) in members {
+                let overdue = self.clusters.get(key).is_some_and(|cluster| self.is_overdue(cluster, search.now));
+                candidates.add(provider, profile, name, count(overdue), Lacking::Alike { alike, overdue });
             }
         }
-        let (findings, findings_omitted) = findings.bounded();
-        Refusal { reason, message, findings, findings_omitted }
+        let findings = candidates.bounded(|lacking| match lacking {
+            Lacking::Known(unmet) => unmet.clone(),
+            Lacking::Alike { alike, overdue } => {
+                let mut unmet = Vec::new();
+                let add = |reason, detail: &str| unmet.push((reason, detail.to_owned()));
+                unmet_in(alike, *overdue, self.offered(alike, search.asked), search, add);
+                unmet
+            }
+        });
+        Refusal { reason, message, findings }
     }
+}
+
+/// What Clusters of a profile offer that run the same version.
+#[derive(Clone, Copy)]
+struct Offered<'a> {
+    /// While it is published.
+    profile: Option<&'a ProfileEntry>,
+    /// Whether the version is one that is asked for.
+    fits: bool,
+}
+
+/// Gives each requirement that Clusters lack which are alike. `overdue` are those that were never healthy though they had
+/// their time.
+fn unmet_in(
+    alike: &Alike,
+    overdue: bool,
+    offered: Offered<'_>,
+    search: &Search<'_>,
+    mut each: impl FnMut(FindingReason, &str),
+) {
+    let Search { purposes, asked, from, .. } = *search;
+    match alike.closed {
+        Some(reason) => each(reason, ""),
+        None if overdue => each(FindingReason::Unhealthy, ""),
+        None if !is_within_reach(alike.home.as_deref(), asked, from) => each(FindingReason::NotOpened, ""),
+        None => {}
+    }
+    for missing in purposes.iter().filter(|purpose| !alike.purposes.contains(purpose)) {
+        each(FindingReason::PurposesNotCovered, missing);
+    }
+    let wrong_size = asked.dedicated && purposes.len() != alike.purposes.len();
+    if alike.own != asked.dedicated || (alike.own && !alike.untouched) || wrong_size {
+        each(FindingReason::Dedicated, "");
+    } else if !alike.own && !alike.room {
+        each(FindingReason::Full, "");
+    }
+    for demand in offered.profile.into_iter().flat_map(|profile| unmet_demands(profile, asked)) {
+        each(FindingReason::NoProfileWithTrait, &demand.written);
+    }
+    if !offered.fits {
+        each(FindingReason::VersionNotOffered, &asked.version_text);
+    }
+}
+
+/// What tells what a candidate lacks.
+enum Lacking<'a> {
+    Known(Vec<Unmet>),
+    Alike { alike: &'a Alike, overdue: bool },
 }
 
 /// The namespace of a Cluster that was written by hand. Whoever may write one there owns it by `clusterRef`, so it is
@@ -516,8 +555,8 @@ fn weight(demands: &[Demand], traits: &BTreeSet<String>) -> i64 {
 
 /// Position in the Purposes' list of profiles; those not listed come last.
 fn position(asked: &Aggregated, provider: &str, profile: &str) -> usize {
-    let full = format!("{provider}/{profile}");
-    asked.profiles.iter().position(|listed| *listed == profile || *listed == full).unwrap_or(usize::MAX)
+    let is_it = |listed: &String| listed == profile || listed.split_once('/') == Some((provider, profile));
+    asked.profiles.iter().position(is_it).unwrap_or(usize::MAX)
 }
 
 /// Whether a version that runs fits what is asked: `None` if not, else the version, where it is one.
@@ -532,7 +571,10 @@ fn fitting_version(runs: &str, asked: &Aggregated) -> Option<Option<Version>> {
 }
 
 pub(crate) fn unmet_traits(profile: &ProfileEntry, asked: &Aggregated) -> Vec<Unmet> {
+    unmet_demands(profile, asked).map(|demand| (FindingReason::NoProfileWithTrait, demand.written.clone())).collect()
+}
+
+fn unmet_demands<'a>(profile: &'a ProfileEntry, asked: &'a Aggregated) -> impl Iterator<Item = &'a Demand> {
     let required = asked.demands.iter().filter(|demand| !demand.optional);
-    let unmet = required.filter(|demand| !demand.expression.holds(&profile.traits));
-    unmet.map(|demand| (FindingReason::NoProfileWithTrait, demand.written.clone())).collect()
+    required.filter(|demand| !demand.expression.holds(&profile.traits))
 }

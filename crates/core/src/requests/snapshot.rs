@@ -8,12 +8,12 @@
 mod alike;
 mod change;
 mod clusters;
+mod keyed;
 mod object;
 mod open;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{
@@ -30,8 +30,9 @@ use super::queue::QueueOrder;
 use super::versions::{Offer, Version};
 use crate::write::ObjectKey;
 
-use alike::Alike;
+pub(crate) use alike::Alike;
 pub use clusters::same_for_provider;
+pub(crate) use keyed::Keyed;
 pub use object::{Object, ObjectKind};
 pub(crate) use open::Shape;
 use open::Slot;
@@ -78,21 +79,21 @@ pub struct Snapshot {
     equivalence_lists: BTreeMap<String, Vec<String>>,
     pub(crate) equivalences: Equivalences,
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    pub(crate) clusters: BTreeMap<ObjectKey, Arc<Cluster>>,
-    pub(crate) requests: BTreeMap<ObjectKey, Arc<ClusterRequest>>,
-    pub(crate) grants: BTreeMap<ObjectKey, Arc<ClusterRequestGrant>>,
-    pub(crate) access: BTreeMap<ObjectKey, Arc<AccessRequest>>,
-    pub(crate) policies: BTreeMap<ObjectKey, Arc<AccessPolicy>>,
+    pub(crate) clusters: Keyed<ObjectKey, Cluster>,
+    pub(crate) requests: Keyed<ObjectKey, ClusterRequest>,
+    pub(crate) grants: Keyed<ObjectKey, ClusterRequestGrant>,
+    pub(crate) access: BTreeMap<ObjectKey, AccessRequest>,
+    pub(crate) policies: BTreeMap<ObjectKey, AccessPolicy>,
     /// By provider, then profile.
     pub(crate) profiles: BTreeMap<String, BTreeMap<String, ProfileEntry>>,
     /// Open shared Clusters with room.
     pub(crate) shared: BTreeMap<Shape, BTreeSet<(usize, ObjectKey)>>,
     /// Open dedicated Clusters that never had a tenant, by exactly their purposes.
     pub(crate) spares: BTreeMap<BTreeSet<String>, BTreeSet<ObjectKey>>,
-    slots: BTreeMap<ObjectKey, Slot>,
+    slots: Keyed<ObjectKey, Slot>,
     /// All Clusters, by what requests miss in them.
     pub(crate) alike: BTreeMap<Alike, Members>,
-    alike_of: BTreeMap<ObjectKey, Alike>,
+    alike_of: Keyed<ObjectKey, Alike>,
     /// By Purpose: Clusters made for no request, of which none came yet.
     pub(crate) unused_spares: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_purpose: BTreeMap<String, BTreeSet<ObjectKey>>,
@@ -104,7 +105,7 @@ pub struct Snapshot {
     /// By provider, then profile: how many tenants have room on its Clusters.
     pub(crate) tenants_of_profile: BTreeMap<(String, String), usize>,
     /// By UID of the request: the Clusters that have it as a tenant.
-    pub(crate) tenancies: BTreeMap<String, BTreeSet<ObjectKey>>,
+    pub(crate) tenancies: Keyed<String, BTreeSet<ObjectKey>>,
     /// By Cluster: the UIDs of tenants whose request and Grant are both not there.
     pub(crate) orphans: BTreeMap<ObjectKey, BTreeSet<String>>,
     /// By UID of the Cluster: the AccessRequests that live in it.
@@ -150,24 +151,24 @@ impl Snapshot {
             equivalence_lists: BTreeMap::new(),
             equivalences: Equivalences::default(),
             namespaces: BTreeMap::new(),
-            clusters: BTreeMap::new(),
-            requests: BTreeMap::new(),
-            grants: BTreeMap::new(),
+            clusters: Keyed::new(),
+            requests: Keyed::new(),
+            grants: Keyed::new(),
             access: BTreeMap::new(),
             policies: BTreeMap::new(),
             profiles: BTreeMap::new(),
             shared: BTreeMap::new(),
             spares: BTreeMap::new(),
-            slots: BTreeMap::new(),
+            slots: Keyed::new(),
             alike: BTreeMap::new(),
-            alike_of: BTreeMap::new(),
+            alike_of: Keyed::new(),
             unused_spares: BTreeMap::new(),
             by_purpose: BTreeMap::new(),
             by_provider: BTreeMap::new(),
             by_profile: BTreeMap::new(),
             by_hand: BTreeMap::new(),
             tenants_of_profile: BTreeMap::new(),
-            tenancies: BTreeMap::new(),
+            tenancies: Keyed::new(),
             orphans: BTreeMap::new(),
             live_access: BTreeMap::new(),
             access_to_request: BTreeMap::new(),
@@ -195,22 +196,18 @@ impl Snapshot {
     /// The object is as given now.
     pub fn apply(&mut self, object: Object) {
         match object {
-            Object::Provider(provider) => {
-                self.set_provider(ObjectKey::of(&provider.metadata).name, Some(Arc::unwrap_or_clone(provider)))
-            }
-            Object::Purpose(purpose) => {
-                self.set_purpose(ObjectKey::of(&purpose.metadata).name, Some(Arc::unwrap_or_clone(purpose)))
-            }
+            Object::Provider(provider) => self.set_provider(ObjectKey::of(&provider.metadata).name, Some(*provider)),
+            Object::Purpose(purpose) => self.set_purpose(ObjectKey::of(&purpose.metadata).name, Some(*purpose)),
             Object::Equivalence(equivalence) => {
                 let name = ObjectKey::of(&equivalence.metadata).name;
-                self.set_equivalence(name, Some(Arc::unwrap_or_clone(equivalence).spec.traits));
+                self.set_equivalence(name, Some(equivalence.spec.traits));
             }
             Object::Namespace { name, labels } => self.set_namespace(name, Some(labels)),
-            Object::Cluster(cluster) => self.set_cluster(ObjectKey::of(&cluster.metadata), Some(cluster)),
-            Object::Request(request) => self.set_request(ObjectKey::of(&request.metadata), Some(request)),
-            Object::Grant(grant) => self.set_grant(ObjectKey::of(&grant.metadata), Some(grant)),
-            Object::Access(access) => self.set_access(ObjectKey::of(&access.metadata), Some(access)),
-            Object::Policy(policy) => self.set_policy(ObjectKey::of(&policy.metadata), Some(policy)),
+            Object::Cluster(cluster) => self.set_cluster(ObjectKey::of(&cluster.metadata), Some(*cluster)),
+            Object::Request(request) => self.set_request(ObjectKey::of(&request.metadata), Some(*request)),
+            Object::Grant(grant) => self.set_grant(ObjectKey::of(&grant.metadata), Some(*grant)),
+            Object::Access(access) => self.set_access(ObjectKey::of(&access.metadata), Some(*access)),
+            Object::Policy(policy) => self.set_policy(ObjectKey::of(&policy.metadata), Some(*policy)),
         }
     }
 
@@ -251,7 +248,7 @@ impl Snapshot {
             self.due_requests.extend(concerned.cloned());
         }
         let mut requests: Vec<ObjectKey> = std::mem::take(&mut self.due_requests).into_iter().collect();
-        requests.sort_by_cached_key(|key| self.requests.get(key).map(|request| QueueOrder::of(request)));
+        requests.sort_by_cached_key(|key| self.requests.get(key).map(QueueOrder::of));
         Due {
             requests,
             clusters: std::mem::take(&mut self.due_clusters).into_iter().collect(),
@@ -274,12 +271,12 @@ impl Snapshot {
 
     /// Where a ClusterRequest stands among those that are to be decided, if it is there.
     pub fn turn(&self, key: &ObjectKey) -> Option<QueueOrder> {
-        self.requests.get(key).map(|request| QueueOrder::of(request))
+        self.requests.get(key).map(QueueOrder::of)
     }
 
     /// The Cluster, if it is there.
     pub fn cluster(&self, key: &ObjectKey) -> Option<&Cluster> {
-        self.clusters.get(key).map(Arc::as_ref)
+        self.clusters.get(key)
     }
 
     /// Whether a Cluster that is not there was seen, and so is gone rather than not seen yet.
@@ -289,12 +286,12 @@ impl Snapshot {
 
     /// The ClusterRequest, if it is there.
     pub fn request(&self, key: &ObjectKey) -> Option<&ClusterRequest> {
-        self.requests.get(key).map(Arc::as_ref)
+        self.requests.get(key)
     }
 
     /// The Grant, if it is there.
     pub fn grant(&self, key: &ObjectKey) -> Option<&ClusterRequestGrant> {
-        self.grants.get(key).map(Arc::as_ref)
+        self.grants.get(key)
     }
 
     /// Whether a namespace of the platform is there.

@@ -2,17 +2,18 @@
 
 use allotment_api::reasons::{ConditionType, PrefixReason, RequestReadyReason, RequestReason};
 use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant, ClusterRequestStatus, ObjectRef};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 
 use super::aggregate::Aggregated;
 use super::conditions::{Said, find, is_true, whole_seconds};
+use super::findings::Findings;
 use super::plan::Plan;
 use super::prefixes;
 use super::request::to_value;
 use super::select::Refusal;
 use super::snapshot::{Snapshot, is_provisioned};
-use crate::write::{Kind, ObjectKey, write_status};
+use crate::write::{Kind, ObjectKey, apply_status, write_json, write_status};
 
 /// What was decided.
 pub(crate) enum Outcome<'a> {
@@ -34,20 +35,74 @@ pub(crate) enum Outcome<'a> {
 
 /// The write of the status, if it says anything new.
 pub(crate) fn status_plan(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestamp) -> Plan {
-    let old = request.status.clone().unwrap_or_default();
+    let none = ClusterRequestStatus::default();
+    let old = request.status.as_ref().unwrap_or(&none);
     let mut new = desired_status(request, outcome, now);
-    new.last_reconcile_time = old.last_reconcile_time.clone();
-    if new == old {
+    let no_findings = Findings::default();
+    let findings = match outcome {
+        Outcome::Refused { refusal } => &refusal.findings,
+        Outcome::Waiting { .. } | Outcome::Bound { .. } | Outcome::Lost { .. } => &no_findings,
+    };
+    if says_the_same(old, &new) && findings.are(&old.findings) {
         return Plan::Done { again: None };
     }
     new.last_reconcile_time = Some(Time(whole_seconds(now)));
-    let (old, new) = (to_value(&old), to_value(&new));
+    if keeps_all(old, &new) && (old.findings.is_empty() || !findings.is_empty()) {
+        return Plan::WriteStatus(apply_status(Kind::ClusterRequest, &request.metadata, |text| {
+            write_json(&new, text);
+            // There are many, so they are written as they were found, as the last of the members.
+            if !findings.is_empty() && text.pop().is_some() {
+                text.extend_from_slice(b",\"findings\":");
+                findings.write(text);
+                text.push(b'}');
+            }
+        }));
+    }
+    new.findings = findings.listed();
+    let (old, new) = (to_value(old), to_value(&new));
     match write_status(Kind::ClusterRequest, &request.metadata, &old, &new, new.clone()) {
         Some(write) => Plan::WriteStatus(write),
         None => Plan::Done { again: None },
     }
 }
 
+/// Whether two statuses say the same, but for their findings and when they were written.
+fn says_the_same(old: &ClusterRequestStatus, new: &ClusterRequestStatus) -> bool {
+    let ClusterRequestStatus {
+        observed_generation,
+        last_reconcile_time: _,
+        status,
+        reason,
+        message,
+        cluster_ref,
+        conditions,
+        findings: _,
+        findings_omitted,
+    } = old;
+    (observed_generation, status, findings_omitted) == (&new.observed_generation, &new.status, &new.findings_omitted)
+        && (reason, message, cluster_ref) == (&new.reason, &new.message, &new.cluster_ref)
+        && *conditions == new.conditions
+}
+
+/// Whether `new` has all members that `old` has, but for its findings: then nothing has to be taken away.
+fn keeps_all(old: &ClusterRequestStatus, new: &ClusterRequestStatus) -> bool {
+    fn kept<T>(old: &Option<T>, new: &Option<T>) -> bool {
+        old.is_none() || new.is_some()
+    }
+    let condition = |old: &Condition| {
+        let same = new.conditions.iter().find(|new| new.type_ == old.type_);
+        same.is_some_and(|new| kept(&old.observed_generation, &new.observed_generation))
+    };
+    kept(&old.observed_generation, &new.observed_generation)
+        && kept(&old.status, &new.status)
+        && kept(&old.cluster_ref, &new.cluster_ref)
+        && kept(&old.findings_omitted, &new.findings_omitted)
+        && (old.reason.is_empty() || !new.reason.is_empty())
+        && (old.message.is_empty() || !new.message.is_empty())
+        && old.conditions.iter().all(condition)
+}
+
+/// What the status says, but for its findings.
 fn desired_status(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestamp) -> ClusterRequestStatus {
     let mut status =
         ClusterRequestStatus { observed_generation: request.metadata.generation, ..ClusterRequestStatus::default() };
@@ -58,8 +113,7 @@ fn desired_status(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestam
         }
         Outcome::Refused { refusal } => {
             status.message = refusal.message.clone();
-            status.findings = refusal.findings.clone();
-            let omitted = i64::try_from(refusal.findings_omitted).unwrap_or(i64::MAX);
+            let omitted = i64::try_from(refusal.findings.omitted()).unwrap_or(i64::MAX);
             status.findings_omitted = (omitted > 0).then_some(omitted);
             (refusal.reason, Vec::new())
         }

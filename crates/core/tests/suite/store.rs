@@ -1,7 +1,5 @@
 //! A store with the rules that decisions rest on, and schedulers whose view of it may lag.
 
-use std::sync::Arc;
-
 use std::collections::BTreeMap;
 
 use allotment_core::requests::{
@@ -115,14 +113,15 @@ impl Store {
                 if self.objects.contains_key(&place) {
                     return Err(Failure::AlreadyExists);
                 }
-                assert_eq!(key_of(object), *key);
-                let mut object = object.clone();
+                let mut object = object.to_value();
+                assert_eq!(key_of(&object), *key);
                 object.as_object_mut().expect("an object").remove("status");
                 self.stamp(&mut object);
                 self.commit(place, object);
             }
             Write::Apply { kind, key, object } => {
-                assert_eq!(key_of(object), *key);
+                let object = object.to_value();
+                assert_eq!(key_of(&object), *key);
                 let (place, old) = self.checked(place(kind, key), &object["metadata"])?;
                 let mut new = old.clone();
                 for member in ["annotations", "labels"] {
@@ -137,6 +136,7 @@ impl Store {
                 self.commit(place, new);
             }
             Write::ApplyStatus { kind, key, object } => {
+                let object = object.to_value();
                 let (place, old) = self.checked(place(kind, key), &object["metadata"])?;
                 let mut new = old.clone();
                 let mut status = object["status"].clone();
@@ -152,9 +152,10 @@ impl Store {
                 self.commit(place, new);
             }
             Write::Patch { kind, key, patch } => {
+                let patch = patch.to_value();
                 let (place, old) = self.checked(place(kind, key), &patch["metadata"])?;
                 let mut new = old.clone();
-                merge_apply(&mut new, patch);
+                merge_apply(&mut new, &patch);
                 new["status"] = old["status"].clone();
                 if new["spec"] != old["spec"] {
                     new["metadata"]["generation"] = json!(old["metadata"]["generation"].as_i64().unwrap_or(0) + 1);
@@ -162,6 +163,7 @@ impl Store {
                 self.commit(place, new);
             }
             Write::PatchStatus { kind, key, patch } => {
+                let patch = patch.to_value();
                 let (place, old) = self.checked(place(kind, key), &patch["metadata"])?;
                 let mut new = old.clone();
                 merge_apply(&mut new["status"], &patch["status"]);
@@ -229,8 +231,8 @@ pub(crate) struct Scheduler {
 }
 
 fn object_of(kind: &str, object: &Value) -> Option<Object> {
-    fn read<T: serde::de::DeserializeOwned>(object: &Value) -> Arc<T> {
-        Arc::new(serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}")))
+    fn read<T: serde::de::DeserializeOwned>(object: &Value) -> Box<T> {
+        Box::new(serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}")))
     }
     Some(match kind {
         "ClusterProvider" => Object::Provider(read(object)),

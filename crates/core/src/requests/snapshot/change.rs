@@ -1,7 +1,6 @@
 //! What a changed object does to the indexes, and who has to be decided again because of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use allotment_api::names;
 use allotment_api::requests::{
@@ -110,7 +109,7 @@ impl Snapshot {
         self.due_access.extend(access);
     }
 
-    pub(super) fn set_policy(&mut self, key: ObjectKey, policy: Option<Arc<AccessPolicy>>) {
+    pub(super) fn set_policy(&mut self, key: ObjectKey, policy: Option<AccessPolicy>) {
         let same = self.policies.get(&key).map(|policy| &policy.spec) == policy.as_ref().map(|policy| &policy.spec);
         let namespace = key.namespace.clone();
         put(&mut self.policies, key, policy);
@@ -126,18 +125,14 @@ impl Snapshot {
         }
     }
 
-    pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<Arc<ClusterRequest>>) {
+    pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<ClusterRequest>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
-        let old = self.requests.remove(&key);
-        let [was, is] =
-            [&old, &request].map(|request| request.as_ref().and_then(|request| request.metadata.uid.clone()));
-        match request {
-            Some(request) => {
-                self.requests.insert(key.clone(), request);
-                self.due_requests.insert(key.clone());
-            }
-            None => _ = self.due_requests.remove(&key),
-        }
+        let is = request.as_ref().and_then(|request| request.metadata.uid.clone());
+        match request.is_some() {
+            true => self.due_requests.insert(key.clone()),
+            false => self.due_requests.remove(&key),
+        };
+        let was = self.requests.put(key.clone(), request).and_then(|request| request.metadata.uid);
         self.note_waiting(&key);
         self.claims_changed(&key, was, is);
     }
@@ -150,11 +145,10 @@ impl Snapshot {
         }
     }
 
-    pub(super) fn set_grant(&mut self, key: ObjectKey, grant: Option<Arc<ClusterRequestGrant>>) {
+    pub(super) fn set_grant(&mut self, key: ObjectKey, grant: Option<ClusterRequestGrant>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
-        let old = self.grants.remove(&key);
-        let [was, is] = [&old, &grant].map(|grant| grant.as_ref().map(|grant| grant.spec.request_uid.clone()));
-        put(&mut self.grants, key.clone(), grant);
+        let is = grant.as_ref().map(|grant| grant.spec.request_uid.clone());
+        let was = self.grants.put(key.clone(), grant).map(|grant| grant.spec.request_uid);
         self.claims_changed(&key, was, is);
         self.note_waiting(&key);
         if self.requests.contains_key(&key) {
@@ -162,11 +156,11 @@ impl Snapshot {
         }
     }
 
-    pub(super) fn set_access(&mut self, key: ObjectKey, access: Option<Arc<AccessRequest>>) {
+    pub(super) fn set_access(&mut self, key: ObjectKey, access: Option<AccessRequest>) {
         let old = self.access.remove(&key);
-        if let Some(provider) = old.as_ref().and_then(|old| let_go_by(old, access.as_deref())) {
+        if let Some(provider) = old.as_ref().and_then(|old| let_go_by(old, access.as_ref())) {
             // What was listed as left over of it is taken away by now.
-            let listed = |key: &&ObjectKey| self.clusters.get(*key).is_some_and(|cluster| has_leftovers(cluster));
+            let listed = |key: &&ObjectKey| self.clusters.get(*key).is_some_and(has_leftovers);
             let clusters = self.by_provider.get(provider).into_iter().flatten().filter(listed).cloned();
             self.due_clusters.extend(clusters);
         }

@@ -1,8 +1,6 @@
 //! What a changed Cluster does to the indexes, and who has to be decided again because of it. Its tenants come and
 //! go by the thousand, so a newcomer costs no look at the others.
 
-use std::sync::Arc;
-
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{Cluster, ClusterSpec, ClusterStatus, Tenant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,9 +12,9 @@ use crate::requests::spares::counted_for;
 use crate::write::ObjectKey;
 
 impl Snapshot {
-    pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Arc<Cluster>>) {
+    pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Cluster>) {
         let (old, new) = (self.clusters.remove(&key), cluster);
-        let change = Change::between(old.as_deref(), new.as_deref());
+        let change = Change::between(old.as_ref(), new.as_ref());
         self.index(&key, &change);
         self.remember_gone(&change);
         if !change.same {
@@ -27,7 +25,6 @@ impl Snapshot {
         }
         let concerned: Vec<ObjectKey> = change.left.iter().chain(change.came).map(tenant_key).collect();
         let (spares, standing) = (self.spares_beside(&change), !change.same && self.stands_otherwise(&change));
-        let purposes: Vec<String> = change.both().flat_map(|cluster| &cluster.spec.purposes).cloned().collect();
         if !change.same && self.gives_room_in_its_profile(&change) {
             self.waiting_are_due();
         }
@@ -44,6 +41,8 @@ impl Snapshot {
         }
         if self.settle(&key) || standing {
             // Whoever asks for nothing that it lists can neither join it nor make another in its place.
+            let both = old.iter().chain(self.clusters.get(&key));
+            let purposes = both.flat_map(|cluster| &cluster.spec.purposes).cloned().collect();
             self.waiting_for_are_due(purposes);
         }
         for request in concerned {
@@ -58,9 +57,9 @@ impl Snapshot {
     /// Counts a newcomer as a tenant of a shared Cluster until [`Snapshot::forget_assumed`], so that others can be chosen
     /// for meanwhile; nobody is woken. Gives how many tenants there were.
     pub(crate) fn assume(&mut self, key: &ObjectKey, tenant: Tenant) -> usize {
-        let Some(cluster) = self.clusters.get_mut(key).map(Arc::make_mut) else { return 0 };
+        let Some(cluster) = self.clusters.get_mut(key) else { return 0 };
         let before = cluster.spec.tenants.len();
-        set_member(&mut self.tenancies, tenant.request_uid.clone(), key, true);
+        self.tenancies.set_member(tenant.request_uid.clone(), key, true);
         cluster.spec.tenants.push(tenant);
         self.settle(key);
         before
@@ -68,9 +67,9 @@ impl Snapshot {
 
     /// The Cluster has its first so many tenants, as before they were joined.
     pub(crate) fn forget_assumed(&mut self, key: &ObjectKey, before: usize) {
-        let Some(cluster) = self.clusters.get_mut(key).map(Arc::make_mut) else { return };
+        let Some(cluster) = self.clusters.get_mut(key) else { return };
         for tenant in cluster.spec.tenants.split_off(before) {
-            set_member(&mut self.tenancies, tenant.request_uid, key, false);
+            self.tenancies.set_member(tenant.request_uid, key, false);
         }
         self.settle(key);
     }
@@ -94,7 +93,7 @@ impl Snapshot {
                 set_member(&mut self.unused_spares, purpose.clone(), key, enters);
             }
             for tenant in tenants.iter().filter(|tenant| !tenant.released) {
-                set_member(&mut self.tenancies, tenant.request_uid.clone(), key, enters);
+                self.tenancies.set_member(tenant.request_uid.clone(), key, enters);
                 let orphan = enters && !self.is_claimed(&tenant_key(tenant), &tenant.request_uid);
                 set_member(&mut self.orphans, key.clone(), &tenant.request_uid, orphan);
             }

@@ -1,7 +1,6 @@
 //! The objects that decisions read, as they are handed to a snapshot; what is made of them is the snapshot's.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose,
@@ -10,15 +9,15 @@ use allotment_api::requests::{
 
 use crate::write::ObjectKey;
 
-/// An object that decisions read, shared with whoever else keeps it.
+/// An object that decisions read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
     /// A ClusterProvider.
-    Provider(Arc<ClusterProvider>),
+    Provider(Box<ClusterProvider>),
     /// A Purpose.
-    Purpose(Arc<Purpose>),
+    Purpose(Box<Purpose>),
     /// A TraitEquivalence.
-    Equivalence(Arc<TraitEquivalence>),
+    Equivalence(Box<TraitEquivalence>),
     /// A namespace of the platform, with its labels.
     Namespace {
         /// Its name.
@@ -27,15 +26,15 @@ pub enum Object {
         labels: BTreeMap<String, String>,
     },
     /// A Cluster.
-    Cluster(Arc<Cluster>),
+    Cluster(Box<Cluster>),
     /// A ClusterRequest.
-    Request(Arc<ClusterRequest>),
+    Request(Box<ClusterRequest>),
     /// A ClusterRequestGrant.
-    Grant(Arc<ClusterRequestGrant>),
+    Grant(Box<ClusterRequestGrant>),
     /// An AccessRequest.
-    Access(Arc<AccessRequest>),
+    Access(Box<AccessRequest>),
     /// An AccessPolicy.
-    Policy(Arc<AccessPolicy>),
+    Policy(Box<AccessPolicy>),
 }
 
 /// The kinds of [`Object`].
