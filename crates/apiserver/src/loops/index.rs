@@ -50,9 +50,9 @@ impl Index {
         self.tenants.entry(tenant.clone()).or_default().changed(entry, true)
     }
 
-    /// Forgets tenants.
-    pub(super) fn retain(&mut self, keep: impl Fn(&Tenant) -> bool) {
-        self.tenants.retain(|tenant, _| keep(tenant));
+    /// Forgets all tenants but these; gives those that it knew.
+    pub(super) fn forget_others(&mut self, kept: &BTreeSet<Tenant>) -> BTreeSet<Tenant> {
+        self.tenants.extract_if(.., |tenant, _| !kept.contains(tenant)).map(|(tenant, _)| tenant).collect()
     }
 
     /// The objects that the object with this UID owns.

@@ -24,6 +24,7 @@ mod queue;
 mod tests;
 mod token_secrets;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -147,7 +148,10 @@ fn finish(queue: &mut Queue, done: Result<(Item, Result<(), Failure>), tokio::ta
 /// Puts all objects into the index, as if each had just come. The revision that was seen.
 async fn scan(server: &ApiServer, known: &Known, queue: &mut Queue) -> Result<Revision, StoreError> {
     let revision = server.store().revision().await?;
-    for tenant in server.store().tenants().await? {
+    let tenants: BTreeSet<_> = server.store().tenants().await?.into_iter().collect();
+    // What is left of a watch that ended may be of tenants that went since.
+    queue.retain(|item| tenants.contains(&item.tenant));
+    for tenant in tenants {
         for (resource, _) in server.store().resources(&tenant).await? {
             let scope = Scope { tenant: tenant.clone(), resource, namespace: None };
             let page = server.store().list(ListQuery { scope, at: Some(revision), after: None, limit: 0 }).await?;
@@ -165,8 +169,12 @@ async fn scan(server: &ApiServer, known: &Known, queue: &mut Queue) -> Result<Re
 /// Drops what is known of tenants that the store no longer has.
 async fn forget_gone(server: &ApiServer, known: &Known, queue: &mut Queue) {
     let Ok(tenants) = server.store().tenants().await else { return };
-    known.lock().retain(|tenant| tenants.contains(tenant));
-    queue.retain(|item| tenants.contains(&item.tenant));
+    let gone = known.lock().forget_others(&tenants.into_iter().collect());
+    // Whatever is to be done came of what is known of its tenant. There may be very much of it, so it is looked
+    // through for none but tenants that went.
+    if !gone.is_empty() {
+        queue.retain(|item| !gone.contains(&item.tenant));
+    }
 }
 
 async fn work(server: ApiServer, known: Arc<Known>, item: Item) -> (Item, Result<(), Failure>) {
