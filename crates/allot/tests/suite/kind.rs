@@ -21,7 +21,8 @@ use crate::requests::is_ready;
 /// What the documents say to apply.
 const EXAMPLE: &str = include_str!("../../../../examples/kind.yaml");
 
-/// Keeps clusters as files; a file `fail-WORD` makes the command of that word fail, `hang` makes creation last.
+/// Keeps clusters as files; a file `fail-WORD` makes the command of that word fail, `hang` makes creation last and `hang-get`
+/// the list of clusters.
 const FAKE: &str = r#"#!/bin/sh
 state="STATE"
 name=""
@@ -37,11 +38,13 @@ if [ -e "$state/fail-$1" ]; then
 fi
 case "$1 $2" in
 "get clusters")
+  while [ -e "$state/hang-get" ]; do touch "$state/asked-to-list"; sleep 0.05; done
   found=$(ls "$state/clusters")
   if [ -z "$found" ]; then echo "No kind clusters found." >&2; else echo "$found"; fi ;;
 "create cluster")
   [ -e "$state/clusters/$name" ] && { echo "ERROR: node(s) already exist for a cluster with the name" >&2; exit 1; }
   echo "$* < $(cat)" >> "$state/asked"
+  echo $$ > "$state/creating"
   touch "$state/clusters/$name" kubeconfig
   while [ -e "$state/hang" ]; do sleep 0.05; done ;;
 "get kubeconfig")
@@ -278,4 +281,52 @@ async fn clusters_are_made_and_deleted_by_the_kind_command_whatever_happens_in_b
     });
     assert!(told, "{events:?}");
     assert!(!folder.0.join(".kube").exists(), "the user's own kubeconfig is nobody's business");
+}
+
+#[tokio::test]
+async fn by_force_a_cluster_goes_while_kind_still_makes_it() {
+    let folder = Folder::new();
+    let fake = Fake::new(&folder);
+    fake.install(&folder);
+    fake.set("hang", "");
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team").await;
+    apply_example(&admin).await;
+    ask(&admin, "r", "pods").await;
+    fake.until("it is being made", |fake| !fake.clusters().is_empty()).await;
+    let (clusters, name) = home(&admin, "r").await;
+    let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");
+    requests.delete("r", &DeleteParams::default()).await.expect("it can be deleted");
+    until_gone(&requests, "r").await;
+    let _ = clusters.delete(&name, &DeleteParams::default()).await;
+    let force = Patch::Merge(json!({"metadata": {"annotations": {"cluster.openmcp.cloud/force-delete": "true"}}}));
+    clusters.patch(&name, &PatchParams::default(), &force).await.expect("it can be changed");
+    until_gone(&clusters, &name).await;
+    assert!(fake.clusters().is_empty(), "what was made by half is deleted: {:?}", fake.clusters());
+    assert!(records(&admin).await.is_empty(), "its record is left");
+    let creating = std::fs::read_to_string(fake.0.join("creating")).expect("it began");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", creating.trim()));
+    assert!(!stat.is_ok_and(|stat| !stat.contains(") Z ")), "kind goes on making it");
+}
+
+#[tokio::test]
+async fn a_kind_command_that_hangs_holds_up_no_other_provider() {
+    let folder = Folder::new();
+    let fake = Fake::new(&folder);
+    fake.install(&folder);
+    fake.set("hang-get", "");
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let providers = Api::<ClusterProvider>::all(admin.clone());
+    let provider = |name: &str, package: &str| json!({"metadata": {"name": name}, "spec": {"package": package}});
+    for index in 0..24 {
+        create(&providers, provider(&format!("kind-{index}"), "builtin:kind")).await;
+    }
+    fake.until("kind is asked", |fake| fake.0.join("asked-to-list").exists()).await;
+    let begin = tokio::time::Instant::now();
+    create(&providers, provider("moon", "builtin:moon")).await;
+    until(&providers, "moon", |found| provider_says(found, "PackageNotAllowed")).await;
+    // It is given up after half a minute.
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
 }

@@ -29,7 +29,8 @@ impl Reconcile for Configs {
 
     fn lane(&self, key: &ObjectKey) -> Option<Lane> {
         let provider = self.directory.by_package(&key.namespace)?;
-        provider.is_remote().then(|| Lane::new(key.to_string()))
+        let of = || self.world.read().config(&key.namespace, &key.name).map(|config| config.provider);
+        provider.is_remote().then(|| Lane::new(of().unwrap_or_default(), key.to_string()))
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {

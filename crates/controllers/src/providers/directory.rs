@@ -98,6 +98,7 @@ impl Directory {
     pub(crate) fn lane(&self, world: &World, key: &ObjectKey) -> Option<Lane> {
         let cluster = world.read().clusters.get(key).cloned()?;
         let remote = self.of_cluster(world, &cluster).is_none_or(|provider| provider.is_remote());
-        remote.then(|| Lane::new(cluster.uid().unwrap_or_default()))
+        let provider = &cluster.spec.cluster_provider_ref.name;
+        remote.then(|| Lane::new(provider.as_str(), cluster.uid().unwrap_or_default()))
     }
 }

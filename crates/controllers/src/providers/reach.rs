@@ -68,10 +68,15 @@ impl Reach {
         changed
     }
 
-    /// A client whose calls end in time, and where others reach the cluster; absent while there is no kubeconfig.
-    pub(crate) fn client(&self) -> Option<(Client, Endpoint)> {
-        let line = self.lock().line.clone()?;
-        Some((guarded(line.client, self.gate.clone()), line.endpoint))
+    /// What was seen last, and a client of the kubeconfig by which it was seen, whose calls end in time, with where others
+    /// reach the cluster; absent while there is no kubeconfig. Both are of one look: by another one's client something might
+    /// be done in another cluster than the one that was seen.
+    pub(crate) fn view(&self) -> (Sight, Option<(Client, Endpoint)>) {
+        let (sight, line) = {
+            let state = self.lock();
+            (state.sight.clone(), state.line.clone())
+        };
+        (sight, line.map(|line| (guarded(line.client, self.gate.clone()), line.endpoint)))
     }
 
     /// Reads the kubeconfig, and asks the cluster how it does if that is due or the kubeconfig is another one.

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_api::names::PROVIDER_FINALIZER;
 use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessType, ClusterProvider, NameRef, Profile, SupportedTrait, SupportedVersion};
 use allotment_core::providers::{
-    Package, PackageRef, ProviderObserved, ProviderPlan, Readiness, Refusal, Removal, decide_provider, outside_group,
+    Package, PackageRef, ProviderObserved, ProviderPlan, Readiness, Refusal, Removal, decide_provider, is_served,
+    outside_group,
 };
-use allotment_core::requests::is_forced;
 use async_trait::async_trait;
 use kube::{Client, ResourceExt};
 
 use super::{Config, Directory, OfferedProfile};
-use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, execute, warn_of};
+use crate::frame::{Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, execute, warn_of};
 use crate::world::World;
 
 const MANAGER: &str = "allot-providers";
@@ -79,18 +78,10 @@ impl Providers {
         }
     }
 
-    /// Whether it is the turn of what runs outside: not before the ClusterProvider is held, so that nothing outlives it,
-    /// and not once it goes and has no Clusters any more, or by force.
-    fn is_served(provider: &ClusterProvider, clusters: &[ObjectKey]) -> bool {
-        let held = provider.finalizers().iter().any(|finalizer| finalizer == PROVIDER_FINALIZER);
-        let going = provider.metadata.deletion_timestamp.is_some();
-        (held || going) && !(going && clusters.is_empty()) && !is_forced(&provider.metadata)
-    }
-
     async fn decide(&self, key: &ObjectKey, readiness: &Readiness) -> Result<Option<ProviderPlan>, ReconcileError> {
         let Some(provider) = self.world.read().providers.get(key).cloned() else { return Ok(None) };
         let clusters: Vec<ObjectKey> = self.world.read().snapshot.clusters_of_provider(&key.name).cloned().collect();
-        let package = if Self::is_served(&provider, &clusters) {
+        let package = if is_served(&provider, !clusters.is_empty()) {
             match self.observe(&provider, readiness).await? {
                 Some(package) => package,
                 None => return Ok(None),
@@ -144,6 +135,13 @@ fn publish(offer: OfferedProfile) -> Profile {
 impl Reconcile for Providers {
     fn name(&self) -> &'static str {
         "clusterproviders"
+    }
+
+    /// Whether a provider can work may be asked of a program that takes its time.
+    fn lane(&self, key: &ObjectKey) -> Option<Lane> {
+        let package = self.world.read().providers.get(key).map(|found| found.spec.package.clone())?;
+        let remote = self.directory.by_package(&package).is_some_and(|provider| provider.is_remote());
+        remote.then(|| Lane::new(package, key.name.as_str()))
     }
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use allotment_api::names::FORCE_DELETE;
 use allotment_api::reasons::ClusterConditionReason;
 
 use super::Health;
@@ -200,6 +201,61 @@ pub fn decide_existing(observed: &ExistingObserved<'_>) -> ExistingPlan {
     }
 }
 
+/// What is known when a Cluster of provider `existing` leaves its cluster.
+#[derive(Clone, Debug)]
+pub struct ExistingLeaving<'a> {
+    /// What was seen of the cluster last.
+    pub sight: &'a Sight,
+    /// The identity of the cluster that was taken.
+    pub taken: &'a str,
+    /// Why the platform's objects could not be taken out just now, where that was tried.
+    pub failed: Option<&'a str>,
+    /// The Cluster is deleted by force.
+    pub forced: bool,
+}
+
+/// The next step towards leaving a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExistingRemoval {
+    /// Nobody has looked at the cluster yet; wait for that.
+    Wait,
+    /// Take the platform's objects out, unless the cluster is another Cluster's by now.
+    TakeOut,
+    /// Tell that they may be left, and forget the cluster.
+    LeaveBehind {
+        /// Why, for people.
+        why: String,
+    },
+    /// They cannot be taken out as things are.
+    Say {
+        /// Why, for machines.
+        reason: ClusterConditionReason,
+        /// For people, with what to do.
+        message: String,
+    },
+}
+
+/// The next step towards leaving a cluster that was taken.
+pub fn decide_existing_removal(leaving: &ExistingLeaving<'_>) -> ExistingRemoval {
+    let (reason, why) = match (leaving.sight, leaving.failed) {
+        (Sight::NotLooked, _) => return ExistingRemoval::Wait,
+        (Sight::Seen(seen), _) if seen.identity != leaving.taken => {
+            (ClusterConditionReason::AnotherCluster, "its ProviderConfig leads to another cluster than before")
+        }
+        (Sight::Seen(_), None) => return ExistingRemoval::TakeOut,
+        (Sight::Seen(_), Some(why)) => (ClusterConditionReason::Unreachable, why),
+        (other, _) => other.trouble().unwrap_or((ClusterConditionReason::Unreachable, "")),
+    };
+    if leaving.forced {
+        return ExistingRemoval::LeaveBehind { why: why.to_owned() };
+    }
+    let message = format!(
+        "what the platform made in the cluster cannot be taken out: {why}. Annotation {FORCE_DELETE}: \"true\" leaves it \
+         there"
+    );
+    ExistingRemoval::Say { reason, message }
+}
+
 /// Whether what runs is what is asked for.
 fn fits(asked: &str, runs: &str) -> bool {
     asked.is_empty()
@@ -290,6 +346,34 @@ mod tests {
             (&Sight::NotLooked, &["x"], &["x"]),
         ] {
             assert_eq!(sight.traits(&named(names)), named(expect), "{sight:?} {names:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_left_by_taking_out_what_is_ours_and_by_force_without_that() {
+        let dead = Sight::Unreachable { message: "no route".to_owned() };
+        for (sight, failed, plainly, by_force) in [
+            (Sight::NotLooked, None, "wait", "wait"),
+            (seen("a"), None, "take out", "take out"),
+            (seen("a"), Some("no answer"), "Unreachable", "leave"),
+            (seen("b"), None, "AnotherCluster", "leave"),
+            (dead, None, "Unreachable", "leave"),
+            (Sight::Refused { message: String::new() }, None, "AccessRefused", "leave"),
+            (Sight::NotUsable { message: String::new() }, None, "ConfigNotUsable", "leave"),
+        ] {
+            for (forced, expect) in [(false, plainly), (true, by_force)] {
+                let leaving = ExistingLeaving { sight: &sight, taken: "a", failed, forced };
+                let word = match decide_existing_removal(&leaving) {
+                    ExistingRemoval::Wait => "wait".to_owned(),
+                    ExistingRemoval::TakeOut => "take out".to_owned(),
+                    ExistingRemoval::LeaveBehind { .. } => "leave".to_owned(),
+                    ExistingRemoval::Say { reason, message } => {
+                        assert!(message.contains(FORCE_DELETE), "{message}");
+                        reason.to_string()
+                    }
+                };
+                assert_eq!(word, expect, "{leaving:?}");
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use allotment_api::names::FORCE_DELETE;
 use allotment_api::reasons::ClusterConditionReason;
 use allotment_api::requests::{KindConfigSpec, KindVersion};
 use serde_json::json;
@@ -20,6 +21,8 @@ const MOST_CLUSTERS: i32 = 8;
 /// The first wait before a cluster is made again; it doubles up to the longest.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// How long a deletion may run, or wait for its turn, before a Cluster that is deleted by force goes without it.
+pub const FORCED_WAIT: Duration = Duration::from_secs(30);
 /// How much of what a command complains of is shown.
 const MOST_COMPLAINT: usize = 300;
 
@@ -149,9 +152,16 @@ pub enum Job {
     #[default]
     None,
     /// It runs, or waits for its turn.
-    Running,
+    Running {
+        /// It makes the cluster, and does not delete it.
+        makes: bool,
+        /// Longer than is waited for where the Cluster is deleted by force ([`FORCED_WAIT`]).
+        long: bool,
+    },
     /// It failed.
     Failed {
+        /// It was to make the cluster, and not to delete it.
+        made: bool,
         /// What it complained of, for people.
         message: String,
         /// It is time to try again.
@@ -197,8 +207,8 @@ pub fn decide_kind(observed: &KindObserved<'_>) -> KindPlan {
             Some(message) => unhealthy(ClusterConditionReason::VersionNotOffered, message),
             None => KindPlan::Record,
         },
-        (Some(false), Job::Running) => progressing("kind makes the cluster"),
-        (Some(false), Job::Failed { message, due: false }) => unhealthy(ClusterConditionReason::Failed, message),
+        (Some(false), Job::Running { .. }) => progressing("kind makes the cluster"),
+        (Some(false), Job::Failed { message, due: false, .. }) => unhealthy(ClusterConditionReason::Failed, message),
         (Some(false), Job::None | Job::Failed { due: true, .. }) if observed.going => {
             progressing("the cluster was not made, and the Cluster is being deleted")
         }
@@ -220,6 +230,45 @@ pub fn decide_kind(observed: &KindObserved<'_>) -> KindPlan {
     }
 }
 
+/// The next step towards taking the cluster of a Cluster away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KindRemoval {
+    /// Wait for the command that runs.
+    Wait,
+    /// End the command that runs, with all that it started; what it left is deleted next.
+    EndJob,
+    /// Have kind delete it.
+    Delete,
+    /// Tell that it may be left, and forget it.
+    LeaveBehind {
+        /// Why it could not be deleted, for people.
+        why: String,
+    },
+    /// It waits to be tried again; say why it does not go.
+    Say {
+        /// For people.
+        message: String,
+    },
+}
+
+/// The next step towards taking the cluster of a Cluster away, of which there is a record.
+pub fn decide_kind_removal(job: &Job, forced: bool) -> KindRemoval {
+    match job {
+        // What it has started would outlive it; by force nobody waits a quarter of an hour for that.
+        Job::Running { makes: true, .. } if forced => KindRemoval::EndJob,
+        Job::Running { makes: false, long: true } if forced => {
+            let limit = FORCED_WAIT.as_secs();
+            KindRemoval::LeaveBehind { why: format!("kind delete cluster did not end within {limit} s") }
+        }
+        Job::Running { .. } => KindRemoval::Wait,
+        Job::None | Job::Failed { due: true, .. } | Job::Failed { made: true, .. } => KindRemoval::Delete,
+        Job::Failed { message, .. } if forced => KindRemoval::LeaveBehind { why: message.clone() },
+        Job::Failed { message, .. } => {
+            KindRemoval::Say { message: format!("{message}. Annotation {FORCE_DELETE}: \"true\" leaves it there") }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_cluster_is_recorded_then_made_and_made_again_after_a_while_when_that_failed() {
-        let failed = |due| Job::Failed { message: "no disk".to_owned(), due };
+        let failed = |due| Job::Failed { made: true, message: "no disk".to_owned(), due };
         let seen = Sight::Seen(Seen { version: "1.34.0".to_owned(), identity: "a".to_owned(), has_nodes: true });
         let dead = Sight::Unreachable { message: "no answer".to_owned() };
         for (going, not_offered, recorded, job, sight, listed, expect) in [
@@ -246,7 +295,15 @@ mod tests {
             (false, Some("no"), Some(true), Job::None, seen.clone(), None, "healthy 1.34.0"),
             (true, None, None, Job::None, Sight::NotLooked, None, "progressing"),
             (false, None, Some(false), Job::None, Sight::NotLooked, None, "make"),
-            (false, None, Some(false), Job::Running, Sight::NotLooked, None, "progressing"),
+            (
+                false,
+                None,
+                Some(false),
+                Job::Running { makes: true, long: false },
+                Sight::NotLooked,
+                None,
+                "progressing",
+            ),
             (false, None, Some(false), failed(false), Sight::NotLooked, None, "Failed"),
             (false, None, Some(false), failed(true), Sight::NotLooked, None, "make"),
             (true, None, Some(false), failed(true), Sight::NotLooked, None, "progressing"),
@@ -258,6 +315,37 @@ mod tests {
         ] {
             let observed = KindObserved { going, not_offered, recorded, job: &job, sight: &sight, listed };
             assert_eq!(word(&decide_kind(&observed)), expect, "{observed:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_goes_is_deleted_and_by_force_nothing_that_runs_is_waited_for_long() {
+        let running = |makes, long| Job::Running { makes, long };
+        let failed = |made, due| Job::Failed { made, message: "no disk".to_owned(), due };
+        for (job, plainly, by_force) in [
+            (Job::None, "delete", "delete"),
+            (running(true, false), "wait", "end"),
+            (running(true, true), "wait", "end"),
+            (running(false, false), "wait", "wait"),
+            (running(false, true), "wait", "leave"),
+            (failed(true, false), "delete", "delete"),
+            (failed(true, true), "delete", "delete"),
+            (failed(false, false), "say", "leave"),
+            (failed(false, true), "delete", "delete"),
+        ] {
+            for (forced, expect) in [(false, plainly), (true, by_force)] {
+                let word = match decide_kind_removal(&job, forced) {
+                    KindRemoval::Wait => "wait",
+                    KindRemoval::EndJob => "end",
+                    KindRemoval::Delete => "delete",
+                    KindRemoval::LeaveBehind { .. } => "leave",
+                    KindRemoval::Say { message } => {
+                        assert!(message.contains("no disk") && message.contains(FORCE_DELETE), "{message}");
+                        "say"
+                    }
+                };
+                assert_eq!(word, expect, "{job:?}, by force: {forced}");
+            }
         }
     }
 

@@ -17,14 +17,17 @@ mod provider;
 
 pub use deployment::{Deployed, deployment_objects};
 pub use desk::{ANSWER_LIMIT, DeskStep, MOST_ASKED, Sitting, decide_desk};
-pub use existing::{Claim, ExistingObserved, ExistingPlan, Seen, Sight, decide_existing, served_version};
+pub use existing::{
+    Claim, ExistingLeaving, ExistingObserved, ExistingPlan, ExistingRemoval, Seen, Sight, decide_existing,
+    decide_existing_removal, served_version,
+};
 pub use heartbeat::{BEAT_SECS, Heartbeat};
 pub use identity::{OutsideIdentity, named_secrets};
 pub use kind::{
-    Job, KindObserved, KindPlan, complaint, create_arguments, decide_kind, delete_arguments, kind_definition,
-    kind_image, kind_traits, kind_versions, kubeconfig_arguments, list_arguments, listed, make_again,
-    most_kind_clusters,
+    FORCED_WAIT, Job, KindObserved, KindPlan, KindRemoval, complaint, create_arguments, decide_kind,
+    decide_kind_removal, delete_arguments, kind_definition, kind_image, kind_traits, kind_versions,
+    kubeconfig_arguments, list_arguments, listed, make_again, most_kind_clusters,
 };
 pub use package::{PackageRef, Refusal, outside_group};
 pub use plane::{Answer, Health, PlaneObserved, PlanePlan, Removal, decide_plane};
-pub use provider::{Package, ProviderObserved, ProviderPlan, Readiness, Run, decide_provider};
+pub use provider::{Package, ProviderObserved, ProviderPlan, Readiness, Run, decide_provider, is_served};

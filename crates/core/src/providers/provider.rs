@@ -121,6 +121,15 @@ impl ProviderPlan {
     }
 }
 
+/// Whether it is the turn of what runs for a ClusterProvider outside the platform's process: not before it is held, so that
+/// nothing outlives it, and not once it goes and has no Clusters any more, or by force.
+pub fn is_served(provider: &ClusterProvider, has_clusters: bool) -> bool {
+    let metadata = &provider.metadata;
+    let held = metadata.finalizers.iter().flatten().any(|finalizer| finalizer == names::PROVIDER_FINALIZER);
+    let going = metadata.deletion_timestamp.is_some();
+    (held || going) && (has_clusters || !going) && !is_forced(metadata)
+}
+
 /// The next write for a ClusterProvider.
 pub fn decide_provider(observed: &ProviderObserved<'_>) -> ProviderPlan {
     let metadata = &observed.provider.metadata;
@@ -323,6 +332,26 @@ mod tests {
 
     fn failed(in_init: bool) -> Run {
         Run::Failed { in_init, message: "it ended".to_owned() }
+    }
+
+    #[test]
+    fn what_runs_outside_is_served_from_when_it_is_held_to_when_its_last_cluster_went() {
+        let held: &[&str] = &[names::PROVIDER_FINALIZER];
+        for (finalizers, going, has_clusters, expect) in [
+            (&[][..], false, false, false),
+            (held, false, false, true),
+            (held, false, true, true),
+            (held, true, true, true),
+            (&[], true, true, true),
+            (held, true, false, false),
+            (&[], true, false, false),
+        ] {
+            let plain = provider("x", finalizers, going);
+            assert_eq!(is_served(&plain, has_clusters), expect, "{finalizers:?} {going} {has_clusters}");
+            let mut forced = plain;
+            forced.metadata.annotations = Some([(names::FORCE_DELETE.to_owned(), "true".to_owned())].into());
+            assert_eq!(is_served(&forced, has_clusters), expect && !going, "by force: {finalizers:?} {going}");
+        }
     }
 
     fn decide(provider: &ClusterProvider, package: Package, clusters: &[ObjectKey]) -> ProviderPlan {

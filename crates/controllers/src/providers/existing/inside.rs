@@ -58,8 +58,16 @@ pub(super) async fn write_claim(cluster: &Client, order: &Order) -> Result<(), k
     unless_there(Api::<ConfigMap>::namespaced(cluster.clone(), ACCESS_NAMESPACE).create(&params, &map).await)
 }
 
+/// Takes out what the platform made, unless the cluster is another Cluster's by now.
+pub(super) async fn leave(cluster: &Client, order: &Order) -> Result<(), kube::Error> {
+    match read_claim(cluster, order).await? {
+        Claim::Others { .. } => Ok(()),
+        Claim::NotRead | Claim::Free | Claim::Ours => take_out(cluster, order).await,
+    }
+}
+
 /// Takes out all that is the platform's: identities, rights, the namespace that was made for them; last, whose it is.
-pub(super) async fn take_out(cluster: &Client, order: &Order) -> Result<(), kube::Error> {
+async fn take_out(cluster: &Client, order: &Order) -> Result<(), kube::Error> {
     let objects = inside::read_all(cluster).await?;
     inside::change(cluster, &removal_of_leftovers(objects, &BTreeSet::new())).await?;
     clusters::take_out(cluster).await?;

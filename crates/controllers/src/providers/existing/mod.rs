@@ -22,10 +22,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use allotment_api::names::{FORCE_DELETE, PLANES_NAMESPACE};
+use allotment_api::names::PLANES_NAMESPACE;
 use allotment_api::reasons::{ClusterConditionReason, EventReason};
 use allotment_api::requests::Cluster;
-use allotment_core::providers::{Claim, ExistingObserved, ExistingPlan, Sight, decide_existing};
+use allotment_core::providers::{
+    Claim, ExistingLeaving, ExistingObserved, ExistingPlan, ExistingRemoval, Sight, decide_existing,
+    decide_existing_removal,
+};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
@@ -198,7 +201,7 @@ impl Provider for Existing {
     async fn ensure(&self, order: &Order) -> Result<Health, ProviderError> {
         let mut record = self.records.read(order).await?;
         let (reach, place) = self.way(order, record.as_ref()).await?;
-        let (sight, client) = (reach.sight(), reach.client());
+        let (sight, client) = reach.view();
         let mut claim = Claim::NotRead;
         for _ in 0..MOST_STEPS {
             let taken = record.as_ref().map(|record| record.identity.as_str());
@@ -247,9 +250,9 @@ impl Provider for Existing {
     async fn observe(&self, order: &Order) -> Result<Health, ProviderError> {
         let record = self.records.read(order).await?;
         let (reach, _) = self.way(order, record.as_ref()).await?;
-        let sight = reach.sight();
+        let (sight, client) = reach.view();
         let taken = record.as_ref().map(|record| record.identity.as_str());
-        let claim = match (&sight, reach.client()) {
+        let claim = match (&sight, client) {
             (Sight::Seen(_), Some((client, _))) => match inside::read_claim(&client, order).await {
                 Ok(claim) => claim,
                 Err(error) => return Ok(unreachable(&error)),
@@ -269,50 +272,45 @@ impl Provider for Existing {
     async fn remove(&self, order: &Order) -> Result<Removal, ProviderError> {
         let Some(record) = self.records.read(order).await? else { return Ok(Removal::Gone) };
         let (reach, _) = self.way(order, Some(&record)).await?;
-        let (reason, why) = match (reach.sight(), reach.client()) {
-            (Sight::Seen(seen), Some((client, _))) if seen.identity == record.identity => {
-                let out = async {
-                    if !matches!(inside::read_claim(&client, order).await?, Claim::Others { .. }) {
-                        inside::take_out(&client, order).await?;
+        let (sight, client) = reach.view();
+        let mut failed = None;
+        loop {
+            let leaving = ExistingLeaving {
+                sight: &sight,
+                taken: &record.identity,
+                failed: failed.as_deref(),
+                forced: order.forced,
+            };
+            match decide_existing_removal(&leaving) {
+                ExistingRemoval::Wait => return Ok(Removal::Going),
+                ExistingRemoval::TakeOut => {
+                    let Some((client, _)) = &client else { return Ok(Removal::Going) };
+                    match timeout(REMOVAL_LIMIT, inside::leave(client, order)).await {
+                        Ok(Ok(())) => {
+                            self.records.delete(order).await?;
+                            return Ok(Removal::Gone);
+                        }
+                        Ok(Err(error)) => failed = Some(chain(&error)),
+                        // What there is much of takes more than one try.
+                        Err(_) if !order.forced => return Ok(Removal::Going),
+                        Err(_) => failed = Some(format!("it takes longer than {} s", REMOVAL_LIMIT.as_secs())),
                     }
-                    Ok::<_, kube::Error>(())
-                };
-                match timeout(REMOVAL_LIMIT, out).await {
-                    Ok(Ok(())) => {
-                        self.records.delete(order).await?;
-                        return Ok(Removal::Gone);
-                    }
-                    Ok(Err(error)) => (ClusterConditionReason::Unreachable, chain(&error)),
-                    Err(_) => return Ok(Removal::Going),
                 }
+                ExistingRemoval::LeaveBehind { why } => {
+                    self.leave_behind(order, &why).await?;
+                    self.records.delete(order).await?;
+                    return Ok(Removal::Gone);
+                }
+                ExistingRemoval::Say { reason, message } => return Ok(Removal::Waiting { reason, message }),
             }
-            (Sight::Seen(_), _) => {
-                let message = "its ProviderConfig leads to another cluster than before".to_owned();
-                (ClusterConditionReason::AnotherCluster, message)
-            }
-            (Sight::NotLooked, _) => return Ok(Removal::Going),
-            (sight, _) => {
-                let (reason, message) = sight.trouble().unwrap_or((ClusterConditionReason::Unreachable, ""));
-                (reason, message.to_owned())
-            }
-        };
-        if order.forced {
-            self.leave_behind(order, &why).await?;
-            self.records.delete(order).await?;
-            return Ok(Removal::Gone);
         }
-        let message = format!(
-            "what the platform made in the cluster cannot be taken out: {why}. Annotation {FORCE_DELETE}: \"true\" leaves \
-             it there"
-        );
-        Ok(Removal::Waiting { reason, message })
     }
 
     async fn admin_access(&self, order: &Order) -> Result<AdminAccess, ProviderError> {
         let absent = || ProviderError::Absent { namespace: order.namespace.clone(), name: order.name.clone() };
         let record = self.records.read(order).await?.ok_or_else(absent)?;
         let (reach, _) = self.way(order, Some(&record)).await?;
-        let sight = reach.sight();
+        let (sight, client) = reach.view();
         let Sight::Seen(seen) = &sight else {
             let (_, message) = sight.trouble().unwrap_or((ClusterConditionReason::NotHealthy, ""));
             return Err(ProviderError::Unreachable(message.to_owned()));
@@ -321,7 +319,7 @@ impl Provider for Existing {
             let message = "the ProviderConfig leads to another cluster than before".to_owned();
             return Err(ProviderError::Unreachable(message));
         }
-        let (client, endpoint) = reach.client().ok_or_else(absent)?;
+        let (client, endpoint) = client.ok_or_else(absent)?;
         Ok(AdminAccess { client, endpoint, shortest_token_secs: SHORTEST_TOKEN_SECS })
     }
 }

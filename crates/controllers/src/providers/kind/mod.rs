@@ -21,11 +21,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use allotment_api::names::{FORCE_DELETE, PLANES_NAMESPACE};
+use allotment_api::names::PLANES_NAMESPACE;
 use allotment_api::reasons::{ClusterConditionReason, EventReason, ProviderReason};
 use allotment_api::requests::{Cluster, KindConfigSpec, KindVersion, SupportedVersion};
 use allotment_core::providers::{
-    Job, KindObserved, KindPlan, Sight, decide_kind, kind_image, kind_traits, kind_versions, most_kind_clusters,
+    Job, KindObserved, KindPlan, KindRemoval, Sight, decide_kind, decide_kind_removal, kind_image, kind_traits,
+    kind_versions, most_kind_clusters,
 };
 use allotment_core::requests::{Offer, Version};
 use async_trait::async_trait;
@@ -54,6 +55,8 @@ const NOT_READY_FOR: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Steps of one pass: a new cluster takes three.
 const MOST_STEPS: usize = 6;
+/// What a command does: it makes a cluster, or deletes one.
+const MAKES: bool = true;
 /// Shortest lifetime of a token that kube-apiserver takes.
 const SHORTEST_TOKEN_SECS: i64 = 600;
 
@@ -141,7 +144,7 @@ impl Kind {
         let (command, records, turns) = (self.command.clone(), self.records.clone(), self.turns.clone());
         let (order, record) = (order.clone(), record.clone());
         let uid = order.uid.clone();
-        self.jobs().start(&uid, async move {
+        self.jobs().start(&uid, MAKES, async move {
             let Ok(_turn) = turns.acquire_owned().await else { return Err("the provider ends".to_owned()) };
             let kubeconfig = command.create(&record).await.map_err(|error| error.to_string())?;
             records.made(&order, &kubeconfig).await.map_err(|error| chain(&error))
@@ -153,7 +156,7 @@ impl Kind {
         let (command, records, turns) = (self.command.clone(), self.records.clone(), self.turns.clone());
         let (order, name) = (order.clone(), record.name.clone());
         let uid = order.uid.clone();
-        self.jobs().start(&uid, async move {
+        self.jobs().start(&uid, !MAKES, async move {
             let Ok(_turn) = turns.acquire_owned().await else { return Err("the provider ends".to_owned()) };
             command.delete(&name).await.map_err(|error| error.to_string())?;
             records.delete(&order).await.map_err(|error| chain(&error))
@@ -171,7 +174,9 @@ impl Kind {
         let reach = self.reach(order);
         let wanted = wanted(order);
         for _ in 0..MOST_STEPS {
-            if record.as_ref().is_some_and(|record| record.is_made) && reach.sight() == Sight::NotLooked {
+            // Without its ProviderConfig nobody else looks at it.
+            let alone = order.config.is_none() || reach.sight() == Sight::NotLooked;
+            if record.as_ref().is_some_and(|record| record.is_made) && alone {
                 reach.look(&self.secrets, &place(&order.uid)).await?;
             }
             let (job, sight) = (self.jobs().of(&order.uid), reach.sight());
@@ -339,23 +344,25 @@ impl Provider for Kind {
             self.jobs().forget(&order.uid);
             return Ok(Removal::Gone);
         };
-        // One that is being made ends first: what it has started would outlive it.
         let job = self.jobs().of(&order.uid);
-        let message = match job {
-            Job::Running => return Ok(Removal::Going),
-            Job::None | Job::Failed { due: true, .. } => {
-                self.unmake(order, &record);
-                return Ok(Removal::Going);
+        Ok(match decide_kind_removal(&job, order.forced) {
+            KindRemoval::Wait => Removal::Going,
+            KindRemoval::EndJob => {
+                self.jobs().abort(&order.uid);
+                Removal::Going
             }
-            Job::Failed { message, due: false } => message,
-        };
-        if order.forced {
-            self.leave_behind(order, &record.name, &message).await?;
-            self.records.delete(order).await?;
-            return Ok(Removal::Going);
-        }
-        let message = format!("{message}. Annotation {FORCE_DELETE}: \"true\" leaves it there");
-        Ok(Removal::Waiting { reason: ClusterConditionReason::Failed, message })
+            KindRemoval::Delete => {
+                self.unmake(order, &record);
+                Removal::Going
+            }
+            KindRemoval::LeaveBehind { why } => {
+                self.jobs().abort(&order.uid);
+                self.leave_behind(order, &record.name, &why).await?;
+                self.records.delete(order).await?;
+                Removal::Going
+            }
+            KindRemoval::Say { message } => Removal::Waiting { reason: ClusterConditionReason::Failed, message },
+        })
     }
 
     async fn admin_access(&self, order: &Order) -> Result<AdminAccess, ProviderError> {
@@ -365,11 +372,11 @@ impl Provider for Kind {
         if reach.sight() == Sight::NotLooked {
             reach.look(&self.secrets, &place(&order.uid)).await?;
         }
-        let sight = reach.sight();
+        let (sight, client) = reach.view();
         if let Some((_, message)) = sight.trouble() {
             return Err(ProviderError::Unreachable(message.to_owned()));
         }
-        let (client, endpoint) = reach.client().ok_or_else(absent)?;
+        let (client, endpoint) = client.ok_or_else(absent)?;
         Ok(AdminAccess { client, endpoint, shortest_token_secs: SHORTEST_TOKEN_SECS })
     }
 }

@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use crate::frame::{ObjectKey, Queue, Seams, Synced, chain, follow, is_gone};
+use crate::providers::gate::guarded;
 use crate::providers::kubeconfig::ForeignKubeconfig;
 use crate::providers::{AdminAccess, Endpoint, ProviderError};
 
@@ -50,6 +51,7 @@ struct Place {
 }
 
 struct Held {
+    /// Its calls end in time, and fail at once for a while after one that did not: the provider says where it leads.
     client: Client,
     endpoint: Endpoint,
     /// The Cluster did not know the credential.
@@ -227,18 +229,24 @@ impl Desk {
         self.changed.notify_waiters();
     }
 
-    /// Takes an answer and its question out of the Secret, unless it was asked anew meanwhile.
+    /// Takes an answer and its question out of the Secret as it was read, so that one that is asked anew meanwhile stays.
+    ///
+    /// # Errors
+    /// A call failed, or the Secret was written between the read and the write; to be tried again.
     async fn clear(&self, key: &ObjectKey) -> Result<(), kube::Error> {
         let (provider, uid) = (key.namespace.as_str(), key.name.as_str());
+        let Some(read) = self.secrets().get_metadata_opt(&admin_desk(provider)).await? else { return Ok(()) };
+        // Looked at after the read: who asks notes that first, and writes after.
         let asked = {
             let places = self.places();
             let place = places.get(provider).and_then(|of_provider| of_provider.get(uid));
             place.is_some_and(|place| matches!(place.sitting, Sitting::Asked { .. }))
         };
         let gone = |name: String| Value::Object(Map::from_iter([(name, Value::Null)]));
-        let mut patch = json!({ "data": gone(uid.to_owned()) });
+        let mut patch =
+            json!({ "data": gone(uid.to_owned()), "metadata": {"resourceVersion": read.resource_version()} });
         if !asked {
-            patch["metadata"] = json!({ "annotations": gone(format!("{ADMIN_PREFIX}{uid}")) });
+            patch["metadata"]["annotations"] = gone(format!("{ADMIN_PREFIX}{uid}"));
         }
         match self.patch(provider, &patch).await {
             Err(error) if !is_gone(&error) => Err(error),
@@ -256,6 +264,118 @@ fn held(answer: &[u8]) -> Result<Held, crate::providers::KubeconfigFault> {
     let text = std::str::from_utf8(answer).map_err(|_| crate::providers::KubeconfigFault::Unreadable)?;
     let kubeconfig = ForeignKubeconfig::read(text)?;
     let refused = Arc::new(AtomicBool::new(false));
-    let client = kubeconfig.client_noting(refused.clone())?;
+    let client = guarded(kubeconfig.client_noting(refused.clone())?, Arc::default());
     Ok(Held { client, endpoint: kubeconfig.endpoint(), refused })
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::seams::{Clock, Entropy};
+    use allotment_pki::{CertificateAuthority, KeySource as _, Kubeconfig, KubeconfigUser, RandomKeys};
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const UID: &str = "1111";
+
+    /// An API server that keeps the Secret of provider `p`: its version, the question about one Cluster, and what happens to it
+    /// right after it was read.
+    #[derive(Default)]
+    struct Stored {
+        version: u64,
+        question: Option<String>,
+        asked_after_a_read: Option<String>,
+    }
+
+    fn serve(stored: Arc<Mutex<Stored>>) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let stored = stored.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.expect("a body");
+                let mut stored = stored.lock().expect("nobody panicked");
+                if parts.method == Method::PATCH {
+                    let patch: Value = serde_json::from_slice(&body).expect("JSON");
+                    let told = &patch["metadata"]["resourceVersion"];
+                    if !told.is_null() && *told != stored.version.to_string() {
+                        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
+                            "reason": "Conflict", "message": "it was changed"});
+                        let answer = Response::builder().status(409).body(Body::from(status.to_string().into_bytes()));
+                        return Ok::<_, tower::BoxError>(answer.expect("an answer"));
+                    }
+                    stored.version += 1;
+                    let annotations = patch["metadata"]["annotations"].as_object();
+                    if annotations.is_some_and(|given| given.contains_key(&format!("{ADMIN_PREFIX}{UID}"))) {
+                        stored.question = None;
+                    }
+                }
+                let metadata = json!({"name": "access-p", "resourceVersion": stored.version.to_string()});
+                let answer =
+                    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+                if let Some(until) = stored.asked_after_a_read.take().filter(|_| parts.method == Method::GET) {
+                    (stored.question, stored.version) = (Some(until), stored.version + 1);
+                }
+                Ok(Response::new(Body::from(answer.to_string().into_bytes())))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// A clock that stands, and names that are all the same.
+    #[derive(Debug)]
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+    }
+
+    impl Entropy for Still {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(1);
+        }
+    }
+
+    fn still() -> Seams {
+        Seams { clock: Arc::new(Still), entropy: Arc::new(Still) }
+    }
+
+    #[tokio::test]
+    async fn a_question_that_is_asked_anew_while_the_last_one_is_taken_out_stays() {
+        let stored = Stored { version: 1, question: Some("old".into()), asked_after_a_read: Some("new".into()) };
+        let stored = Arc::new(Mutex::new(stored));
+        let desk = Desk::new(serve(stored.clone()), still());
+        let question = || stored.lock().expect("nobody panicked").question.clone();
+        let key = ObjectKey::new("p", UID);
+        assert!(desk.clear(&key).await.is_err_and(|error| crate::frame::is_conflict(&error)));
+        assert_eq!(question().as_deref(), Some("new"));
+        desk.clear(&key).await.expect("nobody else writes");
+        assert_eq!(question(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_takes_calls_and_says_nothing_holds_nobody_up_for_long() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("an address");
+        let server = format!("https://{}", listener.local_addr().expect("its address"));
+        let authority = CertificateAuthority::new("a", RandomKeys.generate().expect("a key"), 1_800_000_000, 86_400);
+        let kubeconfig = Kubeconfig {
+            name: "c".to_owned(),
+            server,
+            ca_pem: Some(authority.expect("an authority").certificate().to_pem()),
+            tls_server_name: None,
+            namespace: None,
+            user: KubeconfigUser::Token("t".to_owned().into()),
+        };
+        let held = held(kubeconfig.to_yaml().as_bytes()).expect("it can be used");
+        let secrets = Api::<Secret>::namespaced(held.client, "default");
+        let begin = Instant::now();
+        secrets.get("a").await.expect_err("nobody answers");
+        assert!(begin.elapsed() <= crate::providers::gate::CALL_LIMIT, "{:?}", begin.elapsed());
+        let begin = Instant::now();
+        secrets.get("a").await.expect_err("it is left alone");
+        assert_eq!(begin.elapsed(), std::time::Duration::ZERO, "the next call ends at once");
+    }
 }
