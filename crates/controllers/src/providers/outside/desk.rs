@@ -299,7 +299,8 @@ mod tests {
                 if parts.method == Method::PATCH {
                     let patch: Value = serde_json::from_slice(&body).expect("JSON");
                     let told = &patch["metadata"]["resourceVersion"];
-                    if !told.is_null() && *told != stored.version.to_string() {
+                    let stale = told.as_str().is_some_and(|told| told.parse() != Ok(stored.version));
+                    if stale {
                         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
                             "reason": "Conflict", "message": "it was changed"});
                         let answer = Response::builder().status(409).body(Body::from(status.to_string().into_bytes()));
