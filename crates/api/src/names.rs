@@ -64,6 +64,8 @@ pub const SPARE_NAME: &str = "cluster.openmcp.cloud/spare-name";
 pub const ACCESS_REQUEST: &str = "cluster.openmcp.cloud/access-request";
 /// Label, inside a Cluster that was there before, of what belongs to the Cluster as a whole: its UID.
 pub const CLUSTER_UID: &str = "cluster.openmcp.cloud/cluster-uid";
+/// Annotation, inside a Cluster, of the policy that keeps tenants to their prefixes: which process wrote it.
+pub const PREFIXES_BY: &str = "cluster.openmcp.cloud/prefixes-by";
 /// Annotation of a ClusterRequest whose Cluster is gone for good: that Cluster's UID. Written when the Cluster
 /// goes by force, so that nothing replaces it unasked even if the Grant goes as well.
 pub const LOST_CLUSTER: &str = "cluster.openmcp.cloud/lost-cluster";

@@ -160,6 +160,8 @@ spelled! {
         NoAdminAccess,
         /// Pending: the Cluster is shared, and its API server does not keep tenants to their prefixes.
         PrefixNotEnforced,
+        /// Pending: the Cluster is shared, and objects that are not the tenant's have names with its prefix.
+        PrefixTaken,
         /// Pending: the provider makes identities itself, and what was approved is not there yet.
         NotProvided,
     }
@@ -182,6 +184,7 @@ impl AccessReason {
             | AccessReason::NamespaceNotFound
             | AccessReason::NoAdminAccess
             | AccessReason::PrefixNotEnforced
+            | AccessReason::PrefixTaken
             | AccessReason::NotProvided => Verdict::Pending,
         }
     }

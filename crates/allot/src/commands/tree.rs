@@ -391,6 +391,7 @@ mod tests {
             name: "gone".to_owned(),
             prefix: "y-".to_owned(),
             released: true,
+            unseen: false,
         });
         let there = There {
             clusters: Clusters { seen: vec![cluster, spare], everywhere: true },

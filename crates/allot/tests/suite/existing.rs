@@ -22,7 +22,7 @@ use crate::requests::is_ready;
 
 /// What the documents say to apply.
 const EXAMPLE: &str = include_str!("../../../../examples/existing.yaml");
-const SHARED: &str = "team-workload";
+pub(crate) const SHARED: &str = "team-workload";
 
 /// Starts the cluster that is there.
 pub(crate) async fn kubernetes(folder: &Folder) -> Kubernetes {
@@ -74,7 +74,7 @@ fn cluster_says(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> bo
     conditions.any(|said| (said.type_.as_str(), said.status.as_str(), said.reason.as_str()) == (kind, status, reason))
 }
 
-async fn ask(admin: &Client, name: &str, spec: Value) {
+pub(crate) async fn ask(admin: &Client, name: &str, spec: Value) {
     let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");
     let object = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest",
         "metadata": {"name": name}, "spec": spec});
@@ -82,7 +82,7 @@ async fn ask(admin: &Client, name: &str, spec: Value) {
 }
 
 /// Access to what `request` was given; the text of its kubeconfig.
-async fn enter(admin: &Client, name: &str, request: &str, permissions: Value) -> String {
+pub(crate) async fn enter(admin: &Client, name: &str, request: &str, permissions: Value) -> String {
     let access = Api::<AccessRequest>::namespaced(admin.clone(), "team");
     let object = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest",
         "metadata": {"name": name}, "spec": {"requestRef": {"name": request}, "permissions": permissions}});

@@ -293,6 +293,15 @@ pub(crate) async fn client_of(text: &str) -> Client {
     Client::try_from(config.expect("a kubeconfig that can be used")).expect("a client")
 }
 
+/// A client by the text of a kubeconfig, that acts as somebody else.
+pub(crate) async fn impersonate(kubeconfig: &str, user: &str) -> Client {
+    let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+    for own in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
+        own.impersonate = Some(user.to_owned());
+    }
+    client_of(&serde_json::to_string(&kubeconfig).expect("JSON")).await
+}
+
 /// Makes an object from its JSON.
 pub(crate) async fn create<K>(api: &Api<K>, object: Value) -> K
 where

@@ -13,6 +13,7 @@ mod delegated;
 mod deletion;
 mod existing;
 mod folder;
+mod guarded;
 mod harness;
 mod kind;
 mod kube_rs;

@@ -2,7 +2,7 @@
 //! logical clusters keep: one table of cases, put to both. Needs kube-apiserver and etcd (`cargo xtask beside`).
 
 use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest};
-use allotment_core::access::guard::{in_force, policy_objects, probe, table, table_object};
+use allotment_core::access::guard::{Policy, in_force, probe, table};
 use allotment_core::access::{NamesAllowed, names_allowed};
 use allotment_core::requests::{Object, Snapshot, owns};
 use allotment_core::write::ObjectKey;
@@ -11,15 +11,14 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::harness::{Folder, LIMIT, client, code, create, make_namespace};
+use crate::harness::{Folder, LIMIT, client, code, create, impersonate, make_namespace};
 
 /// Who asks: as many kinds of callers as the rule tells apart.
-const CALLERS: [&str; 12] = [
+const CALLERS: [&str; 14] = [
     "system:serviceaccount:allot-access:access-u-mine",
     "system:serviceaccount:allot-access:access-u-other",
     "system:serviceaccount:allot-access:access-u-direct",
@@ -31,6 +30,9 @@ const CALLERS: [&str; 12] = [
     "system:serviceaccount:foo:default",
     "system:serviceaccount:kube-system:x",
     "system:serviceaccount:fooo-app:default",
+    // Of a tenant whose prefix nobody has looked for, and of what bears it.
+    "system:serviceaccount:allot-access:access-u-early",
+    "system:serviceaccount:cert-manager:it",
     "somebody",
 ];
 /// What they ask about.
@@ -49,9 +51,10 @@ fn snapshot() -> Snapshot {
         json!({"apiVersion": version, "kind": "Cluster", "metadata": {"name": "c", "namespace": "n", "uid": "here"},
         "spec": {"clusterProviderRef": {"name": "p", "profile": "p"}, "kubernetes": {}, "purposes": [], "dedicated": false,
             "tenants": [tenant("a", "foo-", false), tenant("b", "baz-", false), tenant("gone", "bar-", true),
-                tenant("r", "kube-", false)]}}),
+                tenant("r", "kube-", false),
+                {"requestUID": "u-r-new", "namespace": "team", "name": "new", "prefix": "cert-", "unseen": true}]}}),
     )));
-    for name in ["a", "b"] {
+    for name in ["a", "b", "new"] {
         snapshot.apply(Object::Request(read::<ClusterRequest>(json!({"apiVersion": version, "kind": "ClusterRequest",
             "metadata": {"name": name, "namespace": "team", "uid": format!("u-r-{name}")}, "spec": {"purposes": ["w"]}}))));
     }
@@ -59,6 +62,7 @@ fn snapshot() -> Snapshot {
         ("mine", json!({"requestRef": {"name": "a"}})),
         ("other", json!({"requestRef": {"name": "b"}})),
         ("lost", json!({"requestRef": {"name": "gone"}})),
+        ("early", json!({"requestRef": {"name": "new"}})),
         ("direct", json!({"clusterRef": {"name": "c", "namespace": "n"}})),
     ] {
         let mut spec = json!({"permissions": []});
@@ -87,8 +91,8 @@ async fn put(admin: &Client, object: &Value) -> DynamicObject {
     api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.expect("it is accepted")
 }
 
-/// Waits until the server says that it judges by that table.
-async fn until_in_force(admin: &Client, table: &DynamicObject) {
+/// Waits until the server says that it judges by the policy with that stamp.
+async fn until_in_force(admin: &Client, stamp: &str) {
     let probe: Namespace = serde_json::from_value(probe()).expect("a namespace");
     let params = PostParams { dry_run: true, ..PostParams::default() };
     let begin = tokio::time::Instant::now();
@@ -98,21 +102,12 @@ async fn until_in_force(admin: &Client, table: &DynamicObject) {
             Err(kube::Error::Api(status)) => status.message,
             other => format!("{other:?}"),
         };
-        if in_force(&said).is_some_and(|seen| Some(seen) == table.resource_version().as_deref()) {
+        if in_force(&said) == Some(stamp) {
             return;
         }
         assert!(begin.elapsed() < LIMIT, "it is not in force: {said}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-}
-
-async fn impersonate(folder: &Folder, user: &str) -> Client {
-    let mut kubeconfig = Kubeconfig::read_from(folder.kubeconfig()).expect("a kubeconfig");
-    for own in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
-        own.impersonate = Some(user.to_owned());
-    }
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.expect("a kubeconfig that can be used")).expect("a client")
 }
 
 /// Everything that is tried with a name: what it is called, and the code of the answer.
@@ -172,16 +167,17 @@ async fn kube_apiserver_keeps_the_rule_of_prefixes_as_logical_clusters_do() {
         }
     }
     let (snapshot, key) = (snapshot(), ObjectKey::new("n", "c"));
-    let map = put(&admin, &table_object(&table(&snapshot, &key, "here").expect("it is shared"))).await;
-    for object in policy_objects() {
+    let table = table(&snapshot, &key, "here").expect("it is shared");
+    for object in (Policy { table: &table, stamp: "first", holder: "test" }).objects() {
         let stored = put(&admin, &object).await;
         // Else each look would write it again.
         assert_eq!(stored.data["spec"], object["spec"], "the server adds something of its own");
     }
-    until_in_force(&admin, &map).await;
+    until_in_force(&admin, "first").await;
 
+    let own = std::fs::read_to_string(folder.kubeconfig()).expect("a kubeconfig");
     for user in CALLERS {
-        let caller = impersonate(&folder, user).await;
+        let caller = impersonate(&own, user).await;
         let allowed = names_allowed(&snapshot, &key, "here", user);
         for name in NAMES {
             let expect = match &allowed {
@@ -203,7 +199,7 @@ async fn kube_apiserver_keeps_the_rule_of_prefixes_as_logical_clusters_do() {
         let reviews = Api::<SelfSubjectAccessReview>::all(caller);
         assert_eq!(code(reviews.create(&PostParams::default(), &review).await), 200, "{user} may ask");
     }
-    let caller = impersonate(&folder, CALLERS[0]).await;
+    let caller = impersonate(&own, CALLERS[0]).await;
     let named = serde_json::from_value(json!({"metadata": {"name": "mine"}})).expect("a namespace");
     let refused = Api::<Namespace>::all(caller).create(&PostParams::default(), &named).await.expect_err("refused");
     let words = refused.to_string();

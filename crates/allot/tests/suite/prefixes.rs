@@ -168,3 +168,41 @@ async fn nobody_is_given_a_prefix_that_names_of_the_cluster_itself_begin_with() 
         assert_eq!(refused.status.expect("decided").reason, "ExceedsCeiling", "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_prefix_that_somebody_elses_names_begin_with_gives_no_access() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team").await;
+    let home = place(&admin, "first", "bar-").await.spec.cluster_ref;
+    let owner = enter(&admin, &home.namespace, "owner", &json!({"clusterRef": {"name": home.name}})).await;
+    make_namespace(&owner, "foo-theirs").await;
+    assert_eq!(place(&admin, "second", "foo-").await.spec.prefix, "foo-");
+    let access = Api::<AccessRequest>::namespaced(admin.clone(), "team");
+    create(
+        &access,
+        json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "AccessRequest",
+        "metadata": {"name": "second"}, "spec": {"requestRef": {"name": "second"}, "permissions": [{"namespace": "foo-theirs",
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}]}}),
+    )
+    .await;
+    let refused = until(&access, "second", |found: &AccessRequest| {
+        found.status.as_ref().is_some_and(|status| status.reason == "PrefixTaken")
+    })
+    .await;
+    let words = refused.status.expect("a status").message;
+    assert!(words.contains("Namespace foo-theirs") && words.contains("ask with another prefix"), "{words}");
+
+    // Who does as it says is given another prefix, and access.
+    let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");
+    requests.delete("second", &DeleteParams::default()).await.expect("it can be deleted");
+    until_gone(&requests, "second").await;
+    let third = place(&admin, "third", "foo-").await;
+    assert_eq!(third.spec.cluster_ref, home);
+    assert_ne!(third.spec.prefix, "foo-", "names of others begin with it");
+    let inside = enter(&admin, "team", "third", &json!({"requestRef": {"name": "third"}})).await;
+    let label = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+    let namespaces = Api::<Namespace>::all(inside);
+    assert_eq!(code(namespaces.patch("foo-theirs", &PatchParams::default(), &label).await), 403);
+}

@@ -110,6 +110,10 @@ pub struct Tenant {
     /// The room is free again; the entry stays while names with the prefix may be left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
+    /// Nobody looked yet whether names in the cluster begin with the prefix that are not the tenant's, or some do: no access
+    /// is given to it until none does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
 }
 
 /// The ceiling of one Purpose, as last seen.

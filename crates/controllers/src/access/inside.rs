@@ -35,7 +35,7 @@ pub(super) async fn read(
         async move { Ok::<_, kube::Error>(api.get_metadata_opt(name).await?.map(|_| name.clone())) }
     });
     let (objects, found) = futures::future::try_join(lists, try_join_all(looks)).await?;
-    Ok(InsideState { objects, namespaces: found.into_iter().flatten().collect(), endpoint })
+    Ok(InsideState { objects, namespaces: found.into_iter().flatten().collect(), endpoint, ..InsideState::default() })
 }
 
 /// Reads what lies in the Cluster for any AccessRequest.

@@ -8,11 +8,12 @@ use allotment_api::names::{ACCESS_BY, ACCESS_SECRET};
 use allotment_api::reasons::EventReason;
 use allotment_api::requests::{AccessRequest, Cluster, Leftover, OidcIssuer};
 use allotment_core::access::{
-    AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, SecretFacts, TargetCluster,
-    decide_access, other_secret_name, secret_rights,
+    AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, PrefixSeen, SecretFacts,
+    TargetCluster, decide_access, other_secret_name, secret_rights,
 };
 use allotment_core::write::Write;
 use async_trait::async_trait;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
@@ -21,7 +22,7 @@ use tracing::debug;
 
 use super::secret::Answer;
 use super::{AccessSecret, inside, secret};
-use crate::clusters::Guards;
+use crate::clusters::{Guards, bearer};
 use crate::frame::{
     Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of,
 };
@@ -36,6 +37,10 @@ pub(super) const MANAGER: &str = "allot-access";
 const MOST_STEPS: usize = 16;
 /// How long a Cluster may take to give admin access, to be read or to be changed.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the names of a Cluster may take to be read: a page for each 500 of its own objects.
+const LOOK_PATIENCE: Duration = Duration::from_secs(30);
+/// How long it is believed that an object bears a prefix.
+const KEEP_BEARERS: Duration = Duration::from_secs(30);
 /// When to look again at a Cluster that did not answer.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -49,6 +54,9 @@ pub(crate) struct AccessRequests {
     token_lifetime_secs: i64,
     /// By UID of the AccessRequest: the last look that found the inside of its Cluster in order.
     looks: Mutex<BTreeMap<String, Looked>>,
+    /// By UID of the Cluster and prefix: which object there bears it, and until when that is believed. So requests that wait
+    /// for its going cost a look together, not each at every change.
+    bearers: Mutex<BTreeMap<(String, String), (Timestamp, String)>>,
 }
 
 /// What was seen inside the Cluster in this pass.
@@ -90,7 +98,8 @@ impl AccessRequests {
         seams: Seams,
         token_lifetime_secs: i64,
     ) -> Self {
-        AccessRequests { client, world, providers, guards, seams, token_lifetime_secs, looks: Mutex::default() }
+        let (looks, bearers) = (Mutex::default(), Mutex::default());
+        AccessRequests { client, world, providers, guards, seams, token_lifetime_secs, looks, bearers }
     }
 
     fn decide(&self, key: &ObjectKey, seen: &Seen) -> Option<(Arc<AccessRequest>, AccessPlan)> {
@@ -119,6 +128,10 @@ impl AccessRequests {
 
     fn looks(&self) -> MutexGuard<'_, BTreeMap<String, Looked>> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bearers(&self) -> MutexGuard<'_, BTreeMap<(String, String), (Timestamp, String)>> {
+        self.bearers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what a pass found that came to its end: the inside in order, or nothing to look at.
@@ -178,6 +191,40 @@ impl AccessRequests {
             Ok(done) => done.map_err(|error| Seen::Unguarded(crate::frame::chain(&error))),
             Err(_) => Err(Seen::Unreachable),
         }
+    }
+
+    /// Looks whether names of the Cluster's own objects begin with a tenant's prefix.
+    async fn look_for_names(&self, seen: Seen, target: &TargetCluster, prefix: &str) -> Seen {
+        let Seen::Read(mut state) = seen else { return Seen::NotRead };
+        let place = (target.uid.clone(), prefix.to_owned());
+        let recent = self.bearers().get(&place).cloned().filter(|(until, _)| self.seams.now() < *until);
+        if let Some((_, bearer)) = recent {
+            state.prefix = PrefixSeen::Borne(bearer);
+            return Seen::Read(state);
+        }
+        let look = async {
+            let Some(admin) = self.admin(target).await? else { return Ok(None) };
+            Ok::<_, ReconcileError>(Some(bearer(&admin.client, prefix).await?))
+        };
+        let found = match tokio::time::timeout(LOOK_PATIENCE, look).await {
+            Ok(Ok(Some(found))) => found,
+            Ok(Ok(None)) => return Seen::Gone,
+            Ok(Err(error)) => {
+                return Seen::Unguarded(format!("its names cannot be read: {}", crate::frame::chain(&error)));
+            }
+            Err(_) => return Seen::Unguarded(format!("its names cannot be read within {} s", LOOK_PATIENCE.as_secs())),
+        };
+        let mut bearers = self.bearers();
+        bearers.retain(|_, (until, _)| self.seams.now() < *until);
+        state.prefix = match found {
+            None => PrefixSeen::Free,
+            Some(bearer) => {
+                let until = self.seams.now().saturating_add(KEEP_BEARERS).unwrap_or(Timestamp::MAX);
+                bearers.insert(place, (until, bearer.clone()));
+                PrefixSeen::Borne(bearer)
+            }
+        };
+        Seen::Read(state)
     }
 
     /// Changes the inside of the Cluster. What is inside then has to be read again, whether it worked or not.
@@ -376,6 +423,9 @@ impl AccessRequests {
                 }
                 AccessPlan::Observe { cluster, namespaces } => {
                     seen = self.observe(&request, &cluster, &namespaces).await;
+                }
+                AccessPlan::LookForNames { cluster, prefix } => {
+                    seen = self.look_for_names(seen, &cluster, &prefix).await;
                 }
                 AccessPlan::Change { cluster, takes, gives } => {
                     let Some(admin) = self.admin(&cluster).await? else { continue };

@@ -1,19 +1,24 @@
 //! Keeps the rule of prefixes in force on shared Clusters whose API server is not of this process. What lies there for it
 //! `core` says ([`allotment_core::access::guard`]).
+//!
+//! # Guarantees
+//! - A process whose term ended puts no older table in force over a newer one: it reads the policy, asks the platform whether it
+//!   may still write, and only then writes, on the state that it read; and who takes over writes each policy once, so that such
+//!   a write is refused.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use allotment_api::names::ACCESS_NAMESPACE;
-use allotment_core::access::guard::{GUARD, MOST_ENTRIES, in_force, policy_objects, probe, table, table_object};
+use allotment_core::access::guard::{GUARD, MOST_BYTES, Policy, Table, in_force, probe, stamp_of, table};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
-use kube::core::GroupVersionKind;
-use kube::{Api, Client, ResourceExt};
-use serde_json::Value;
+use kube::{Api, Client, Resource};
+use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::frame::{Kept, ObjectKey, Seams, Whole, is_conflict, is_gone};
@@ -25,9 +30,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How long a server may take to judge by a policy or a table that it stores. Policies are compiled once a second.
 const IN_FORCE_LIMIT: Duration = Duration::from_secs(5);
 const IN_FORCE_LOOK: Duration = Duration::from_millis(20);
-/// kube-apiserver ends its watch of a kind of parameters with the last policy that uses it, and begins none anew for kinds of
-/// its own (`generic.policySource` of k8s.io/apiserver).
-const STALE: &str = "it judges by an older table; where the policy was deleted before, it follows the new one only once it is restarted";
+const STALE: &str = "it judges by an older table";
 const GROUP_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// Why tenants are not kept to their prefixes.
@@ -40,8 +43,16 @@ pub(crate) enum GuardError {
     )]
     NotServed,
     /// There are too many identities.
-    #[error("its table of prefixes would have {0} entries, at most {MOST_ENTRIES}: delete AccessRequests to it")]
-    Full(usize),
+    #[error(
+        "its table of prefixes would have {entries} entries in {bytes} bytes, which is more than the {MOST_BYTES} that one policy \
+         holds: delete AccessRequests to it, and lower maxTenants of its Purposes"
+    )]
+    Full {
+        /// Tenants and their identities.
+        entries: usize,
+        /// What they take.
+        bytes: usize,
+    },
     /// It stores them, and does not judge by them.
     #[error(
         "its API server does not refuse by ValidatingAdmissionPolicy {GUARD} within {limit} s: {0}",
@@ -51,12 +62,18 @@ pub(crate) enum GuardError {
     /// A call failed.
     #[error("what keeps tenants to their prefixes there cannot be put in force")]
     Api(#[from] kube::Error),
+    /// The platform does not let this process write any more.
+    #[error(
+        "this process may not write at the moment, and leaves what keeps tenants to their prefixes to the one that may"
+    )]
+    NoTerm(#[source] kube::Error),
 }
 
 /// What was put in force in one Cluster.
 #[derive(Clone, Debug)]
 struct Asserted {
-    table: BTreeMap<String, String>,
+    table: Table,
+    stamp: String,
     at: Timestamp,
 }
 
@@ -77,12 +94,34 @@ type OfCluster = Arc<tokio::sync::Mutex<Option<Asserted>>>;
 pub(crate) struct Guards {
     world: Arc<World>,
     seams: Seams,
+    writer: Writer,
     clusters: Mutex<BTreeMap<String, OfCluster>>,
 }
 
+/// Who writes into Clusters.
+struct Writer {
+    /// The platform's API, which is written to as long as the term holds.
+    platform: Client,
+    /// Another for each term of each process, once there is something to write.
+    holder: OnceLock<String>,
+}
+
+impl Writer {
+    /// Fails once the term is over. Asked after what is to be changed was read: whoever comes next reads it later.
+    async fn holds(&self) -> Result<(), GuardError> {
+        // Anybody may ask it, and it stores nothing.
+        let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "namespaces", "name": GUARD}}});
+        let review: SelfSubjectAccessReview = serde_json::from_value(review).map_err(kube::Error::SerdeError)?;
+        let reviews = Api::<SelfSubjectAccessReview>::all(self.platform.clone());
+        reviews.create(&PostParams::default(), &review).await.map_err(GuardError::NoTerm).map(drop)
+    }
+}
+
 impl Guards {
-    pub(crate) fn new(world: Arc<World>, seams: Seams) -> Self {
-        Guards { world, seams, clusters: Mutex::default() }
+    /// Guards that write as long as `platform` does.
+    pub(crate) fn new(platform: Client, world: Arc<World>, seams: Seams) -> Self {
+        let writer = Writer { platform, holder: OnceLock::new() };
+        Guards { world, seams, writer, clusters: Mutex::default() }
     }
 
     /// Returns once the Cluster keeps all tenants that are known now to their prefixes. One after another for each Cluster,
@@ -97,9 +136,9 @@ impl Guards {
         if asserted.as_ref().is_some_and(|before| before.table == wanted && !self.is_due(before.at)) {
             return Ok(());
         }
-        let known = asserted.take().is_some();
-        assert(admin, key, &wanted, known).await?;
-        *asserted = Some(Asserted { table: wanted, at: now });
+        let last = asserted.take();
+        let stamp = self.assert(admin, key, &wanted, last.as_ref()).await?;
+        *asserted = Some(Asserted { table: wanted, stamp, at: now });
         Ok(())
     }
 
@@ -137,26 +176,61 @@ fn due(at: Timestamp) -> Timestamp {
     at.saturating_add(LOOK_EVERY).unwrap_or(Timestamp::MAX)
 }
 
-/// Puts policy, binding and table there, or right, and waits until the server judges by them.
-async fn assert(
-    admin: &Client,
-    key: &ObjectKey,
-    table: &BTreeMap<String, String>,
-    known: bool,
-) -> Result<(), GuardError> {
-    if table.len() > MOST_ENTRIES {
-        return Err(GuardError::Full(table.len()));
+impl Guards {
+    /// Puts policy and binding there, or right, and waits until the server judges by them. Gives the stamp.
+    async fn assert(
+        &self,
+        admin: &Client,
+        key: &ObjectKey,
+        table: &Table,
+        last: Option<&Asserted>,
+    ) -> Result<String, GuardError> {
+        let bytes = table.bytes();
+        if bytes > MOST_BYTES {
+            return Err(GuardError::Full { entries: table.len(), bytes });
+        }
+        if last.is_none() && !is_served(admin).await? {
+            return Err(GuardError::NotServed);
+        }
+        make_namespace(admin).await?;
+        let holder = self.writer.holder.get_or_init(|| self.seams.entropy.uid());
+        let spec = |table: &Table, stamp: &str| {
+            let [policy, _] = Policy { table, stamp, holder }.objects();
+            policy["spec"].clone()
+        };
+        let policies = all::<ValidatingAdmissionPolicy>(admin);
+        let there = policies.get_opt(GUARD).await?;
+        let before = serde_json::to_value(&there).map_err(kube::Error::SerdeError)?;
+        // The stamp that is there stays where all else does: then nothing is written.
+        let same = stamp_of(&before).filter(|stamp| before["spec"] == spec(table, stamp)).map(str::to_owned);
+        let stamp = same.unwrap_or_else(|| self.seams.entropy.uid());
+        // That the table is another one now is what it is there for.
+        let own = last.is_none_or(|last| before["spec"] == spec(&last.table, &last.stamp));
+
+        let [policy, binding] = Policy { table, stamp: &stamp, holder }.objects();
+        let kept = self.keep(&policies, &policy, there).await?;
+        say(key, &policy, &kept, last.is_some(), own);
+        let bindings = all::<ValidatingAdmissionPolicyBinding>(admin);
+        let there = bindings.get_opt(GUARD).await?;
+        let kept = self.keep(&bindings, &binding, there).await?;
+        say(key, &binding, &kept, last.is_some(), false);
+        wait_until_in_force(admin, &stamp).await?;
+        Ok(stamp)
     }
-    if !known && !is_served(admin).await? {
-        return Err(GuardError::NotServed);
+
+    /// Makes of what was read what it is to be.
+    async fn keep(
+        &self,
+        api: &Api<DynamicObject>,
+        object: &Value,
+        there: Option<DynamicObject>,
+    ) -> Result<Kept, GuardError> {
+        let whole = Whole { object, members: &["spec"], manager: MANAGER };
+        if whole.differs(there.as_ref())? {
+            self.writer.holds().await?;
+        }
+        Ok(whole.mend(api, there).await?)
     }
-    make_namespace(admin).await?;
-    // The table first: a policy without one binds nobody.
-    let map = keep(admin, key, &table_object(table), "data", known).await?;
-    for object in policy_objects() {
-        keep(admin, key, &object, "spec", known).await?;
-    }
-    wait_until_in_force(admin, map.object()).await
 }
 
 async fn is_served(admin: &Client) -> Result<bool, kube::Error> {
@@ -185,41 +259,27 @@ async fn make_namespace(admin: &Client) -> Result<(), kube::Error> {
     }
 }
 
-async fn keep(admin: &Client, key: &ObjectKey, object: &Value, member: &str, known: bool) -> Result<Kept, kube::Error> {
-    let kept = Whole { object, members: &[member], manager: MANAGER }.keep(&api(admin, object)).await?;
+fn all<K: Resource<DynamicType = ()>>(admin: &Client) -> Api<DynamicObject> {
+    Api::all_with(admin.clone(), &ApiResource::erase::<K>(&()))
+}
+
+/// Tells of what somebody else changed.
+fn say(key: &ObjectKey, object: &Value, kept: &Kept, known: bool, own: bool) {
     let kind = object["kind"].as_str().unwrap_or_default();
-    match &kept {
+    match kept {
         Kept::Made(_) if known => {
             warn!(cluster = %key, kind, name = GUARD, "somebody deleted what keeps tenants to their prefixes; it is back");
         }
-        // Of the table this is what it is there for.
-        Kept::Mended(..) if kind != "ConfigMap" => {
+        Kept::Mended(mended) if !own && !mended.members.is_empty() => {
             warn!(cluster = %key, kind, name = GUARD, "what keeps tenants to their prefixes was another; it is right again");
         }
         Kept::Made(_) => info!(cluster = %key, kind, name = GUARD, "tenants are kept to their prefixes by it"),
         Kept::Mended(..) | Kept::Same(_) => {}
     }
-    Ok(kept)
 }
 
-fn api(admin: &Client, object: &Value) -> Api<DynamicObject> {
-    let text = |member: &str| object[member].as_str().unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-    let resource = match text("kind") {
-        "ConfigMap" => ApiResource::erase::<ConfigMap>(&()),
-        "ValidatingAdmissionPolicy" => ApiResource::erase::<ValidatingAdmissionPolicy>(&()),
-        "ValidatingAdmissionPolicyBinding" => ApiResource::erase::<ValidatingAdmissionPolicyBinding>(&()),
-        other => ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, other)),
-    };
-    match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(admin.clone(), namespace, &resource),
-        None => Api::all_with(admin.clone(), &resource),
-    }
-}
-
-/// Asks for what the policy refuses until it does so by this table, or a later one.
-async fn wait_until_in_force(admin: &Client, map: &DynamicObject) -> Result<(), GuardError> {
-    let wanted = map.resource_version().unwrap_or_default();
+/// Asks for what the policy refuses until it does so with that stamp.
+async fn wait_until_in_force(admin: &Client, stamp: &str) -> Result<(), GuardError> {
     let probe: Namespace = serde_json::from_value(probe()).map_err(kube::Error::SerdeError)?;
     let params = PostParams { dry_run: true, ..params() };
     let namespaces = Api::<Namespace>::all(admin.clone());
@@ -228,7 +288,7 @@ async fn wait_until_in_force(admin: &Client, map: &DynamicObject) -> Result<(), 
         let said = match namespaces.create(&params, &probe).await {
             Ok(_) => "it refuses nothing".to_owned(),
             Err(kube::Error::Api(status)) => match in_force(&status.message) {
-                Some(seen) if reached(seen, &wanted) => return Ok(()),
+                Some(seen) if seen == stamp => return Ok(()),
                 Some(_) => STALE.to_owned(),
                 None => status.message,
             },
@@ -241,31 +301,23 @@ async fn wait_until_in_force(admin: &Client, map: &DynamicObject) -> Result<(), 
     }
 }
 
-/// Resource versions are numbers that grow (KEP-5504); where they are none, only the same one will do.
-fn reached(seen: &str, wanted: &str) -> bool {
-    match (seen.parse::<u64>(), wanted.parse::<u64>()) {
-        (Ok(seen), Ok(wanted)) => seen >= wanted,
-        _ => seen == wanted,
-    }
-}
-
 fn params() -> PostParams {
     PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
 }
 
-/// Takes policy, binding and table out of a Cluster that outlives its place on the platform.
+/// Takes policy and binding out of a Cluster that outlives its place on the platform.
 ///
 /// # Errors
 /// The server does not answer, or refuses.
 pub async fn take_out(admin: &Client) -> Result<(), kube::Error> {
-    let params = DeleteParams::default();
-    let [policy, binding] = policy_objects();
     // The binding first: then nobody is judged by a half of it.
-    for object in [binding, policy, table_object(&BTreeMap::new())] {
-        match api(admin, &object).delete(GUARD, &params).await {
-            Err(error) if !is_gone(&error) => return Err(error),
-            _ => {}
-        }
+    gone(Api::<ValidatingAdmissionPolicyBinding>::all(admin.clone()).delete(GUARD, &DeleteParams::default()).await)?;
+    gone(Api::<ValidatingAdmissionPolicy>::all(admin.clone()).delete(GUARD, &DeleteParams::default()).await)
+}
+
+fn gone<T>(answer: Result<T, kube::Error>) -> Result<(), kube::Error> {
+    match answer {
+        Err(error) if !is_gone(&error) => Err(error),
+        _ => Ok(()),
     }
-    Ok(())
 }

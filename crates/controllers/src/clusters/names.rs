@@ -1,4 +1,4 @@
-//! The names of a Cluster's own objects, as far as they begin with prefixes of former tenants.
+//! The names of a Cluster's own objects, as far as they begin with prefixes of tenants, new or former.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,33 @@ use kube::{Api, Client, ResourceExt};
 /// Names of one call: few calls, bounded replies.
 const PAGE: u32 = 500;
 
+/// An object of the whole cluster whose name begins with the prefix: its kind and name.
+pub(crate) async fn bearer(cluster: &Client, prefix: &str) -> Result<Option<String>, kube::Error> {
+    let mut found = None;
+    each(cluster, |kind, name| {
+        if name.starts_with(prefix) {
+            found = Some(format!("{kind} {name}"));
+        }
+        found.is_none()
+    })
+    .await?;
+    Ok(found)
+}
+
 /// Which of `prefixes` no name of an object of the whole cluster begins with. An error says that this is
 /// not known of any.
 pub(super) async fn free(cluster: &Client, prefixes: BTreeSet<String>) -> Result<BTreeSet<String>, kube::Error> {
     let mut free = prefixes;
+    each(cluster, |_, name| {
+        free.retain(|prefix| !name.starts_with(prefix.as_str()));
+        !free.is_empty()
+    })
+    .await?;
+    Ok(free)
+}
+
+/// Shows kind and name of every object of the whole cluster, until `look` has seen enough.
+async fn each(cluster: &Client, mut look: impl FnMut(&str, &str) -> bool) -> Result<(), kube::Error> {
     let discovery = Discovery::new(cluster.clone()).run_aggregated().await?;
     // Every kind once, whichever of its versions are served: a group may have kinds that its newest lacks.
     let resources = discovery.groups().flat_map(|group| group.resources_by_stability());
@@ -25,13 +48,12 @@ pub(super) async fn free(cluster: &Client, prefixes: BTreeSet<String>) -> Result
         let objects = Api::<DynamicObject>::all_with(cluster.clone(), &resource);
         let mut pages = std::pin::pin!(pages(&objects));
         while let Some(page) = pages.try_next().await? {
-            free.retain(|prefix| !page.iter().any(|name| name.starts_with(prefix.as_str())));
-            if free.is_empty() {
-                return Ok(free);
+            if !page.iter().all(|name| look(&resource.kind, name)) {
+                return Ok(());
             }
         }
     }
-    Ok(free)
+    Ok(())
 }
 
 /// The names of all objects, page by page.

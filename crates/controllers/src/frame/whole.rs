@@ -58,9 +58,29 @@ impl Whole<'_> {
     /// # Errors
     /// The server does not answer or refuses, or somebody wrote in between (409): then it is tried again.
     pub async fn keep(self, api: &Api<DynamicObject>) -> Result<Kept, kube::Error> {
+        let name = self.object["metadata"]["name"].as_str().unwrap_or_default();
+        let there = api.get_opt(name).await?;
+        self.mend(api, there).await
+    }
+
+    /// Whether [`Self::mend`] would write.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub fn differs(self, there: Option<&DynamicObject>) -> Result<bool, kube::Error> {
+        let Some(there) = there else { return Ok(true) };
+        let there = serde_json::to_value(there).map_err(kube::Error::SerdeError)?;
+        Ok(self.patch(&there).is_some())
+    }
+
+    /// Makes of what was read what it is to be.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub async fn mend(self, api: &Api<DynamicObject>, there: Option<DynamicObject>) -> Result<Kept, kube::Error> {
         let wanted: DynamicObject = serde_json::from_value(self.object.clone()).map_err(kube::Error::SerdeError)?;
         let name = wanted.name_any();
-        let Some(there) = api.get_opt(&name).await? else {
+        let Some(there) = there else {
             let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
             return Ok(Kept::Made(Box::new(api.create(&params, &wanted).await?)));
         };

@@ -13,9 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::inside::{Changes, Subject};
-use super::judge::{Allowed, Refused, annotation, judge, ttl_end};
+use super::judge::{Allowed, Refused, Unseen, annotation, judge, ttl_end};
 use super::means::{Means, OidcUser, provider_asked};
-use super::plan::{AccessObserved, AccessPlan, Inside, InsideState, Left, LeftBehind, SecretFacts, TargetCluster};
+use super::plan::{
+    AccessObserved, AccessPlan, Inside, InsideState, Left, LeftBehind, PrefixSeen, SecretFacts, TargetCluster,
+};
 use super::status::{self, Told};
 use super::{delegated, inside};
 use crate::requests::{
@@ -27,6 +29,9 @@ use crate::write::{Kind, ObjectKey, Write};
 const RENEW_AT_PERCENT: i64 = 80;
 /// When to look again for a namespace that somebody has to make: no event tells of it.
 const NAMESPACE_AGAIN_SECS: i64 = 10;
+/// When to look again whether names with a tenant's prefix are gone: no event tells of it, and a look lists all that is
+/// not in a namespace.
+const PREFIX_AGAIN_SECS: i64 = 60;
 /// How often it is looked whether the inside is still as it should be: whoever changes it there does not
 /// tell.
 const LOOK_INSIDE_SECS: i64 = 10 * 60;
@@ -143,6 +148,9 @@ fn grant(
     state: &InsideState,
 ) -> AccessPlan {
     let request = observed.request;
+    if let Some(plan) = see_prefix(observed, allowed, state) {
+        return plan;
+    }
     if let Some(namespace) = inside::missing_namespace(request, allowed, state) {
         let message = format!("namespace {namespace:?} does not exist in Cluster {}", allowed.target.key);
         let refused = Refused::new(AccessReason::NamespaceNotFound, message);
@@ -187,6 +195,28 @@ fn grant(
             AccessPlan::Describe { cluster: allowed.target.clone(), issuer: user.issuer.clone(), secret: name() }
         }
     }
+}
+
+/// Before the first access by a prefix: that nothing in the Cluster bears it that is not the tenant's, which would come under
+/// the tenant's rights, and whose own accounts would be kept to the prefix.
+fn see_prefix(observed: &AccessObserved<'_>, allowed: &Allowed, state: &InsideState) -> Option<AccessPlan> {
+    let Unseen { prefix, note } = allowed.unseen.as_ref()?;
+    let bearer = match &state.prefix {
+        PrefixSeen::NotLooked => {
+            return Some(AccessPlan::LookForNames { cluster: allowed.target.clone(), prefix: prefix.clone() });
+        }
+        PrefixSeen::Free => return Some(AccessPlan::Record(note.clone())),
+        PrefixSeen::Borne(bearer) => bearer,
+    };
+    let message = format!(
+        "in Cluster {} there is {bearer}, which is not the tenant's and begins with its prefix {prefix:?}: delete the \
+         ClusterRequest and ask with another prefix, or have that object removed",
+        allowed.target.key
+    );
+    let refused = Refused::new(AccessReason::PrefixTaken, message);
+    let again = observed.now.saturating_add(SignedDuration::from_secs(PREFIX_AGAIN_SECS)).ok();
+    let gone = revoke_own(observed, Some(refused.reason));
+    Some(gone.unwrap_or_else(|| tell(observed, &Told::Refused(&refused), again)))
 }
 
 /// The type that those are given.

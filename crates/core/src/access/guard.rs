@@ -2,114 +2,201 @@
 //! make the server itself keep it.
 //!
 //! # Flow
-//! In the Cluster lie one ValidatingAdmissionPolicy, one binding, and one ConfigMap, the [`table`], which says who keeps to
-//! which prefix. The table is one object, so that a tenant's prefix and its identities come into force together, and the
-//! policy looks a caller up in it, so that a thousand tenants cost a request no more than one.
+//! In the Cluster lie one ValidatingAdmissionPolicy and one binding. Who keeps to which prefix ([`table`]) stands in the
+//! expressions of the policy itself, as constant maps that the server builds when it compiles them: a thousand tenants cost a
+//! request no more than one, and nothing has to be there, or to be followed, beside the policy (ADR 17).
 //!
 //! # Guarantees
 //! - Bound are ServiceAccounts only: nodes, certificates and administrators are no tenant's.
 //! - An identity of an AccessRequest that the table does not know, or not yet, may write nothing outside namespaces.
-//! - The policy says by [`probe`] of which table it judges, so that nobody is given rights before it does.
+//! - The policy answers a [`probe`] with the [`Policy::stamp`] that it was written with, so that nobody is given rights before
+//!   the server judges by the newest table.
 //! - Everything is judged by the name that the object has: of a generated one the server shows the final name, of the
 //!   objects of a collection that is deleted each one's own.
 //!
 //! # Caveats
 //! - Kubernetes judges no write of policies and bindings by policies. Whoever may write these, or impersonate others, or ask
 //!   for tokens in `allot-access`, can do without; ceilings are there to give no such rights.
-//! - A ServiceAccount in a namespace with a tenant's prefix is bound once the server has seen the tenant's entry. Of several
-//!   servers behind one address the one that was asked has.
-//! - Without the table nobody is bound: the other choice would hold up every ServiceAccount there is, and those who could put
-//!   it right. It is put back when it is looked for.
+//! - A ServiceAccount in a namespace with a tenant's prefix is bound once the server has compiled the table with the tenant's
+//!   entry, which it does once a second. Of several servers behind one address the one that was asked has.
+//! - Without policy or binding nobody is bound. They are put back when they are looked for.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use allotment_api::names;
 use serde_json::{Value, json};
 
 use super::inside::object_name;
-use super::names::{NamesAllowed, of_access_request};
-use crate::requests::{Snapshot, is_well_formed, owns};
+use super::names::{NamesAllowed, binds, of_access_request};
+use crate::requests::Snapshot;
 use crate::write::ObjectKey;
 
-/// What policy, binding and table are called, and the namespace that is never made ([`probe`]).
+/// What policy and binding are called, and the namespace that is never made ([`probe`]).
 pub const GUARD: &str = "allotment-prefixes";
-/// Most entries of a table. With who owns them they stay below what the server stores as one object (1.5 MiB).
-pub const MOST_ENTRIES: usize = 8_000;
+/// Most bytes of a table as text. Policy and server's additions stay below what is stored as one object (1.5 MiB): some
+/// 15,000 identities with names of usual length.
+pub const MOST_BYTES: usize = 1024 * 1024;
+/// Bytes of one expression. CEL takes 100,000 code points.
+const EXPRESSION_BYTES: usize = 48 * 1024;
 /// What those may give who are bound to no prefix.
 const ANY: &str = "any";
 const POLICIES: &str = "admissionregistration.k8s.io/v1";
 
-/// Who keeps to which prefix, by the name of the account or by the prefix itself. Nothing where there is nobody to keep
-/// apart: of a dedicated Cluster, or one that is not known.
-pub fn table(snapshot: &Snapshot, key: &ObjectKey, cluster_uid: &str) -> Option<BTreeMap<String, String>> {
+/// Who keeps to which prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// The ClusterRequest of each prefix, as `namespace/name`.
+    tenants: BTreeMap<String, String>,
+    /// By name of the account of an AccessRequest: its prefix, or [`ANY`].
+    accounts: BTreeMap<String, String>,
+}
+
+impl Table {
+    /// Whether nobody is in it.
+    pub fn is_empty(&self) -> bool {
+        self.tenants.is_empty() && self.accounts.is_empty()
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.tenants.len() + self.accounts.len()
+    }
+
+    /// Bytes of it as expressions; at most [`MOST_BYTES`] are put in force.
+    pub fn bytes(&self) -> usize {
+        [&self.tenants, &self.accounts].into_iter().flat_map(maps).map(|map| map.len()).sum()
+    }
+}
+
+/// Who keeps to which prefix on a Cluster. Nothing where there is nobody to keep apart: of a dedicated Cluster, or one that
+/// is not known.
+pub fn table(snapshot: &Snapshot, key: &ObjectKey, cluster_uid: &str) -> Option<Table> {
     let cluster = snapshot.cluster(key).filter(|cluster| cluster.metadata.uid.as_deref() == Some(cluster_uid))?;
     if cluster.spec.dedicated != Some(false) {
         return None;
     }
-    // Those that were released count too: their namespaces are still there.
-    let tenants = cluster.spec.tenants.iter().filter(|tenant| is_well_formed(&tenant.prefix));
-    let tenants = tenants.filter(|tenant| owns(&tenant.prefix, &tenant.prefix));
-    let mut entries: BTreeMap<String, String> = tenants
-        .map(|tenant| (tenant.prefix.clone(), format!("{} {}/{}", tenant.prefix, tenant.namespace, tenant.name)))
-        .collect();
+    let tenants = cluster.spec.tenants.iter().filter(|tenant| binds(tenant));
+    let tenants = tenants.map(|tenant| (tenant.prefix.clone(), format!("{}/{}", tenant.namespace, tenant.name)));
+    let mut table = Table { tenants: tenants.collect(), accounts: BTreeMap::new() };
     let living = snapshot.live_access.get(cluster_uid).into_iter().flatten();
     for access in living.filter_map(|key| snapshot.access.get(key)) {
         let Some(uid) = access.metadata.uid.as_deref() else { continue };
         let entry = match of_access_request(snapshot, cluster, access) {
             NamesAllowed::Any => ANY.to_owned(),
-            NamesAllowed::Prefix { prefix, request } => format!("{prefix} {request}"),
+            NamesAllowed::Prefix { prefix, .. } => prefix,
             NamesAllowed::Unknown => continue,
         };
-        entries.insert(object_name(uid), entry);
+        table.accounts.insert(object_name(uid), entry);
     }
-    Some(entries)
+    Some(table)
 }
 
-/// The table as an object.
-pub fn table_object(entries: &BTreeMap<String, String>) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": entries,
-        "metadata": {"name": GUARD, "namespace": names::ACCESS_NAMESPACE, "labels": labels()}})
+/// A policy that keeps to a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy<'a> {
+    /// The table.
+    pub table: &'a Table,
+    /// What it answers to the [`probe`]: letters and digits, others for each table and each writer.
+    pub stamp: &'a str,
+    /// Who writes it, in an annotation. A process that takes over writes it once though it says what it should: then what
+    /// others decided on the state before is refused.
+    pub holder: &'a str,
 }
 
-/// The policy and its binding, with all that a server would add of its own.
-pub fn policy_objects() -> [Value; 2] {
-    let policy = json!({"apiVersion": POLICIES, "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": GUARD, "labels": labels()}, "spec": policy_spec(&spoken())});
-    let binding = json!({"apiVersion": POLICIES, "kind": "ValidatingAdmissionPolicyBinding",
-    "metadata": {"name": GUARD, "labels": labels()}, "spec": {
-        "policyName": GUARD, "validationActions": ["Deny"],
-        "paramRef": {"name": GUARD, "namespace": names::ACCESS_NAMESPACE, "parameterNotFoundAction": "Allow"},
-    }});
-    [policy, binding]
+impl Policy<'_> {
+    /// The policy and its binding, with all that a server would add of its own.
+    pub fn objects(&self) -> [Value; 2] {
+        let policy = json!({"apiVersion": POLICIES, "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": GUARD, "labels": labels(), "annotations": {names::PREFIXES_BY: self.holder}},
+            "spec": self.spec()});
+        let binding = json!({"apiVersion": POLICIES, "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": GUARD, "labels": labels()},
+            "spec": {"policyName": GUARD, "validationActions": ["Deny"]}});
+        [policy, binding]
+    }
+
+    fn spec(&self) -> Value {
+        let rule = |groups: &[&str], operations: &[&str], scope: &str| json!({"apiGroups": groups, "apiVersions": ["*"], "operations": operations, "resources": ["*/*"], "scope": scope});
+        json!({
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
+                "resourceRules": [rule(&["*"], &["CREATE", "UPDATE", "DELETE"], "Cluster")],
+                // Reviews are asked and never stored.
+                "excludeResourceRules": [rule(&["authentication.k8s.io", "authorization.k8s.io"], &["*"], "*")],
+            },
+            "matchConditions": [{"name": "asked-of", "expression": format!("({BOUND}) || ({})", probed())}],
+            "variables": self.variables(),
+            "validations": validations(self.stamp),
+        })
+    }
+
+    fn variables(&self) -> Vec<Value> {
+        let Table { tenants, accounts } = self.table;
+        let (tenants, accounts) = (maps(tenants), maps(accounts));
+        let of_account = look_up("accounts", accounts.len(), "variables.account[3]");
+        let of_begin = look_up("tenants", tenants.len(), "variables.begin");
+        let request = look_up("tenants", tenants.len(), "variables.prefix");
+        let first = [
+            ("probed", probed()),
+            // system, serviceaccount, namespace, name
+            ("account", format!("{BOUND} ? request.userInfo.username.split(':', 4) : ['', '', '', '']")),
+            ("ours", format!("variables.account[2] == '{}'", names::ACCESS_NAMESPACE)),
+            // A prefix ends at the only hyphen that it has.
+            ("begin", "variables.account[2].substring(0, variables.account[2].indexOf('-') + 1)".to_owned()),
+        ];
+        let last = [
+            // What the caller keeps to: a prefix, `any`, or nothing where nothing is known.
+            ("prefix", format!("variables.ours ? ({of_account}) : (({of_begin}) == '' ? '{ANY}' : variables.begin)")),
+            ("request", request),
+            // What is deleted is shown as the old object only, each one of a collection.
+            (
+                "name",
+                "request.operation == 'DELETE' ? (oldObject != null ? oldObject.metadata.name : request.name) \
+                 : (has(object.metadata.name) ? object.metadata.name : object.metadata.generateName)"
+                    .to_owned(),
+            ),
+        ];
+        let parts = |name: &'static str, maps: Vec<String>| {
+            maps.into_iter().enumerate().map(move |(index, map)| (format!("{name}{index}"), map))
+        };
+        let named = |all: Vec<(&'static str, String)>| all.into_iter().map(|(name, text)| (name.to_owned(), text));
+        named(first.into())
+            .chain(parts("tenants", tenants))
+            .chain(parts("accounts", accounts))
+            .chain(named(last.into()))
+            .map(|(name, expression)| json!({"name": name, "expression": expression}))
+            .collect()
+    }
 }
 
-fn policy_spec(spoken: &str) -> Value {
-    let rule = |groups: &[&str], operations: &[&str], scope: &str| json!({"apiGroups": groups, "apiVersions": ["*"], "operations": operations, "resources": ["*/*"], "scope": scope});
-    json!({
-        "failurePolicy": "Fail",
-        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
-        "matchConstraints": {
-            "matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {},
-            "resourceRules": [rule(&["*"], &["CREATE", "UPDATE", "DELETE"], "Cluster")],
-            // Reviews are asked and never stored.
-            "excludeResourceRules": [rule(&["authentication.k8s.io", "authorization.k8s.io"], &["*"], "*")],
-        },
-        "matchConditions": [{"name": "asked-of", "expression": format!("({BOUND}) || ({})", probed())}],
-        "variables": variables(),
-        "validations": validations(spoken),
+/// What so many maps have for a key; an empty text where none has it.
+fn look_up(name: &str, maps: usize, key: &str) -> String {
+    (0..maps).fold("''".to_owned(), |otherwise, index| {
+        let map = format!("variables.{name}{index}");
+        format!("{key} in {map} ? {map}[{key}] : ({otherwise})")
     })
 }
 
-/// An object that is asked to be made as a dry run, and that the policy refuses, saying of which table it judges.
+/// An object that is asked to be made as a dry run, and that the policy refuses with its stamp.
 pub fn probe() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GUARD}})
 }
 
-/// The resourceVersion of the table that the policy judges by, from what was answered to the probe. Nothing where it
-/// is not this policy that answers.
+/// The stamp of the policy that judges, from what was answered to the probe. Nothing where it is not such a policy
+/// that answers.
 pub fn in_force(answer: &str) -> Option<&str> {
-    answer.split_once(&spoken())?.1.split_whitespace().next()
+    answer.split_once(SPOKEN)?.1.split(';').next()
 }
+
+/// The stamp that a policy was written with.
+pub fn stamp_of(policy: &Value) -> Option<&str> {
+    let validations = policy["spec"]["validations"].as_array()?;
+    validations.iter().find_map(|validation| in_force(validation["message"].as_str()?))
+}
+
+const SPOKEN: &str = "prefixes are enforced as of ";
 
 /// The caller is a ServiceAccount.
 const BOUND: &str = "request.userInfo.username.startsWith('system:serviceaccount:') \
@@ -122,59 +209,49 @@ fn probed() -> String {
     )
 }
 
-fn variables() -> Value {
-    let access = names::ACCESS_NAMESPACE;
-    let variable = |name: &str, expression: String| json!({"name": name, "expression": expression});
-    json!([
-        variable("probed", probed()),
-        // system, serviceaccount, namespace, name
-        variable("account", format!("{BOUND} ? request.userInfo.username.split(':', 4) : ['', '', '', '']")),
-        variable("ours", format!("variables.account[2] == '{access}'")),
-        // A prefix ends at the only hyphen that it has.
-        variable(
-            "key",
-            "variables.ours ? variables.account[3] \
-             : variables.account[2].substring(0, variables.account[2].indexOf('-') + 1)"
-                .to_owned(),
-        ),
-        variable(
-            "entry",
-            "has(params.data) && variables.key in params.data ? params.data[variables.key] : ''".to_owned(),
-        ),
-        variable("prefix", "variables.entry.split(' ')[0]".to_owned()),
-        // What is deleted is shown as the old object only, each one of a collection.
-        variable(
-            "name",
-            "request.operation == 'DELETE' ? (oldObject != null ? oldObject.metadata.name : request.name) \
-             : (has(object.metadata.name) ? object.metadata.name : object.metadata.generateName)"
-                .to_owned(),
-        ),
-    ])
+/// The entries as constant maps of CEL, each an expression of bounded length.
+fn maps(entries: &BTreeMap<String, String>) -> Vec<String> {
+    let mut maps: Vec<String> = Vec::new();
+    for (key, value) in entries {
+        let entry = format!("{}:{}", quoted(key), quoted(value));
+        match maps.last_mut().filter(|map| map.len() + entry.len() < EXPRESSION_BYTES) {
+            Some(map) => {
+                map.push(',');
+                map.push_str(&entry);
+            }
+            None => maps.push(format!("{{{entry}")),
+        }
+    }
+    maps.iter_mut().for_each(|map| map.push('}'));
+    maps
 }
 
-fn validations(spoken: &str) -> Value {
+/// A text of CEL. What is no part of a usual name is written as its number, so that no name ends it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('\'');
+    for letter in text.chars() {
+        match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' | '/' | ':' => quoted.push(letter),
+            // Writing into a text does not fail.
+            other => _ = write!(quoted, "\\U{:08x}", u32::from(other)),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+fn validations(stamp: &str) -> Value {
     let unknown = "this cluster is shared, and no prefix is known of this identity; try again";
     let begin = "this cluster is shared: names of objects outside namespaces have to begin with";
     json!([
-        {"expression": "!variables.probed", "reason": "Forbidden", "message": "prefixes are enforced",
-         "messageExpression": format!("'{spoken}' + params.metadata.resourceVersion")},
-        {"expression": "!variables.ours || variables.entry != ''", "reason": "Forbidden", "message": unknown},
-        {"expression": format!(
-            "variables.entry == '' || variables.entry == '{ANY}' || variables.name.startsWith(variables.prefix)"),
+        {"expression": "!variables.probed", "reason": "Forbidden", "message": format!("{SPOKEN}{stamp};")},
+        {"expression": "variables.prefix != ''", "reason": "Forbidden", "message": unknown},
+        {"expression": format!("variables.prefix in ['', '{ANY}'] || variables.name.startsWith(variables.prefix)"),
          "reason": "Forbidden", "message": format!("{begin} the tenant's prefix"),
          "messageExpression": format!(
-            "'{begin} \"' + variables.prefix + '\", the prefix of ClusterRequest ' + variables.entry.split(' ')[1]")},
+            "'{begin} \"' + variables.prefix + '\", the prefix of ClusterRequest ' + variables.request")},
     ])
-}
-
-/// How the probe is answered, but for the table. It changes with the policy, so that an older one is not taken for this.
-fn spoken() -> String {
-    format!("prefixes are enforced as of {:016x} ", digest(&policy_spec("").to_string()))
-}
-
-/// FNV-1a: nobody has a use for a policy that seems to be another.
-fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn labels() -> Value {
@@ -185,26 +262,52 @@ fn labels() -> Value {
 mod tests {
     use super::*;
 
-    #[test]
-    fn expressions_stay_below_what_servers_compile_and_names_below_what_they_take() {
-        let [policy, _] = policy_objects();
-        for validation in policy["spec"]["validations"].as_array().expect("a list") {
-            // Kubernetes takes messages of 5 KiB and expressions without a line break in messages.
-            let message = validation["message"].as_str().expect("each has one");
-            assert!(message.len() < 1024 && !message.contains('\n'), "{message}");
+    fn large(tenants: usize, name: &str) -> Table {
+        let prefix = |index: usize| format!("p{index}-");
+        Table {
+            tenants: (0..tenants).map(|index| (prefix(index), format!("{name}/{name}{index}"))).collect(),
+            accounts: (0..3 * tenants).map(|index| (object_name(&format!("{index:036}")), prefix(index / 3))).collect(),
         }
-        assert!(policy["spec"].to_string().len() < 8 * 1024, "each server compiles it each time it changes");
     }
 
     #[test]
-    fn the_answer_to_the_probe_names_the_table() {
+    fn expressions_stay_below_what_servers_compile_and_messages_below_what_they_take() {
+        let long = "n".repeat(200);
+        for table in [Table::default(), large(1, "a"), large(1_000, "team"), large(1_500, &long)] {
+            let [policy, _] = Policy { table: &table, stamp: "s", holder: "h" }.objects();
+            for validation in policy["spec"]["validations"].as_array().expect("a list") {
+                // Kubernetes takes messages of 5 KiB without a line break.
+                let message = validation["message"].as_str().expect("each has one");
+                assert!(message.len() < 1024 && !message.contains('\n'), "{message}");
+            }
+            for variable in policy["spec"]["variables"].as_array().expect("a list") {
+                let expression = variable["expression"].as_str().expect("each has one");
+                assert!(expression.len() < 100_000, "{}: {}", variable["name"], expression.len());
+            }
+            assert!(table.bytes() <= MOST_BYTES, "{} bytes for {} entries", table.bytes(), table.len());
+            assert!(policy.to_string().len() < table.bytes() + 8 * 1024, "beside the table there is little");
+        }
+    }
+
+    #[test]
+    fn no_name_ends_the_text_that_it_stands_in() {
+        assert_eq!(quoted("a-b.c/d"), "'a-b.c/d'");
+        assert_eq!(
+            quoted("a' || true || '\\"),
+            "'a\\U00000027\\U00000020\\U0000007c\\U0000007c\\U00000020true\\U00000020\\U0000007c\\U0000007c\\U00000020\\U00000027\\U0000005c'"
+        );
+    }
+
+    #[test]
+    fn the_answer_to_the_probe_names_the_policy() {
         let says = |text: &str| {
             format!(
                 "namespaces \"x\" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: {text}"
             )
         };
-        assert_eq!(in_force(&says(&format!("{}4711", spoken()))), Some("4711"));
-        assert_eq!(in_force(&says("prefixes are enforced as of 0123456789abcdef 4711")), None, "another policy");
+        assert_eq!(in_force(&says("prefixes are enforced as of 4711;")), Some("4711"));
         assert_eq!(in_force("namespaces \"x\" is forbidden"), None);
+        let [policy, binding] = Policy { table: &large(2, "a"), stamp: "4711", holder: "h" }.objects();
+        assert_eq!((stamp_of(&policy), stamp_of(&binding)), (Some("4711"), None));
     }
 }

@@ -12,8 +12,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::means::{Means, means};
 use super::plan::TargetCluster;
-use crate::requests::{Snapshot, owns, selects, tenant_of};
-use crate::write::ObjectKey;
+use crate::requests::{Snapshot, note_seen, owns, selects, tenant_of};
+use crate::write::{ObjectKey, Write};
 
 /// A request that may be granted.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,17 @@ pub(crate) struct Allowed {
     pub(crate) prefix: String,
     /// Who makes the identity, and what it is.
     pub(crate) means: Means,
+    /// What is to be done before anything is given by the prefix, if it was not done yet.
+    pub(crate) unseen: Option<Unseen>,
+}
+
+/// A prefix of which nobody knows yet whether names in the Cluster begin with it that are not the tenant's.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unseen {
+    /// The prefix.
+    pub(crate) prefix: String,
+    /// Notes that none does.
+    pub(crate) note: Write,
 }
 
 /// A request that may not, or not yet.
@@ -69,7 +80,13 @@ pub(crate) fn judge(snapshot: &Snapshot, request: &AccessRequest, now: Timestamp
         check_usable(&key, cluster)?;
     }
     let dedicated = cluster.spec.dedicated == Some(true);
-    Ok(Allowed { target: TargetCluster { key, uid }, dedicated, prefix, means })
+    let tenant = match &reference {
+        Reference::Request(request) => snapshot.request(request).and_then(|request| request.metadata.uid.as_deref()),
+        Reference::Cluster(_) => None,
+    };
+    let note = tenant.and_then(|tenant| note_seen(cluster, tenant));
+    let unseen = note.map(|note| Unseen { prefix: prefix.clone(), note });
+    Ok(Allowed { target: TargetCluster { key, uid }, dedicated, prefix, means, unseen })
 }
 
 pub(crate) fn annotation<'a>(request: &'a AccessRequest, key: &str) -> Option<&'a str> {

@@ -26,5 +26,6 @@ pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
 pub use means::is_accessed_by_provider;
 pub use names::{NamesAllowed, names_allowed};
 pub use plan::{
-    AccessObserved, AccessPlan, Change, Inside, InsideState, Left, LeftBehind, Looked, SecretFacts, TargetCluster,
+    AccessObserved, AccessPlan, Change, Inside, InsideState, Left, LeftBehind, Looked, PrefixSeen, SecretFacts,
+    TargetCluster,
 };

@@ -8,7 +8,7 @@ use allotment_api::names;
 use allotment_api::requests::{AccessRequest, Cluster, Tenant};
 
 use super::inside::object_name;
-use crate::requests::{Snapshot, owns};
+use crate::requests::{Snapshot, is_well_formed, owns};
 use crate::write::ObjectKey;
 
 /// The names that a caller may give.
@@ -39,7 +39,7 @@ pub fn names_allowed(snapshot: &Snapshot, key: &ObjectKey, cluster_uid: &str, us
         return of_access(snapshot, cluster, cluster_uid, &account.name);
     }
     // Those that were released count too: their namespaces are still there.
-    let begins = |tenant: &&Tenant| owns(&tenant.prefix, &account.namespace);
+    let begins = |tenant: &&Tenant| binds(tenant) && owns(&tenant.prefix, &account.namespace);
     cluster.spec.tenants.iter().find(begins).map_or(NamesAllowed::Any, prefix_of)
 }
 
@@ -56,7 +56,13 @@ pub(super) fn of_access_request(snapshot: &Snapshot, cluster: &Cluster, access: 
     let Some(request) = request_of(access) else { return NamesAllowed::Any };
     let uid = snapshot.request(&request).and_then(|request| request.metadata.uid.as_deref());
     let tenant = uid.and_then(|uid| cluster.spec.tenants.iter().find(|tenant| tenant.request_uid == uid));
-    tenant.filter(|tenant| !tenant.prefix.is_empty()).map_or(NamesAllowed::Unknown, prefix_of)
+    tenant.filter(|tenant| binds(tenant)).map_or(NamesAllowed::Unknown, prefix_of)
+}
+
+/// Whether accounts are kept to that prefix. Where names begin with it that were there before the tenant, their own accounts
+/// would be; so nobody is before that was looked for.
+pub(super) fn binds(tenant: &Tenant) -> bool {
+    is_well_formed(&tenant.prefix) && owns(&tenant.prefix, &tenant.prefix) && !tenant.unseen
 }
 
 fn request_of(access: &AccessRequest) -> Option<ObjectKey> {
@@ -93,7 +99,8 @@ mod tests {
         snapshot.apply(Object::Cluster(read(json!({"apiVersion": names::API_VERSION, "kind": "Cluster",
             "metadata": {"name": "c", "namespace": "n", "uid": "here"},
             "spec": {"clusterProviderRef": {"name": "p", "profile": "p"}, "kubernetes": {}, "purposes": [], "dedicated": dedicated,
-                "tenants": [tenant("a", "foo-", false), tenant("b", "bar-", true)]}}))));
+                "tenants": [tenant("a", "foo-", false), tenant("b", "bar-", true),
+                    {"requestUID": "u-c", "namespace": "team", "name": "c", "prefix": "cert-", "unseen": true}]}}))));
         snapshot.apply(Object::Request(read(json!({"apiVersion": names::API_VERSION, "kind": "ClusterRequest",
             "metadata": {"name": "a", "namespace": "team", "uid": "u-a"}, "spec": {"purposes": ["w"]}}))));
         for (name, reference, home) in [
@@ -125,6 +132,7 @@ mod tests {
             ("system:serviceaccount:allot-access:access-u-away", "unknown"),
             ("system:serviceaccount:allot-access:default", "unknown"),
             ("system:serviceaccount:foo:default", "any"),
+            ("system:serviceaccount:cert-manager:default", "any"),
             ("system:serviceaccount:kube-system:x", "any"),
             ("system:admin", "any"),
             ("system:serviceaccount:", "any"),

@@ -62,6 +62,20 @@ pub struct InsideState {
     pub namespaces: BTreeSet<String>,
     /// A digest of where the Cluster is reached now, and by what certificate authority it is checked.
     pub endpoint: String,
+    /// Whether names of the whole Cluster begin with the tenant's prefix, as far as it was looked for.
+    pub prefix: PrefixSeen,
+}
+
+/// Whether names of a Cluster's own objects begin with a prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PrefixSeen {
+    /// Not looked for in this pass.
+    #[default]
+    NotLooked,
+    /// None does.
+    Free,
+    /// One does: its kind and name.
+    Borne(String),
 }
 
 /// What is known of the Secret that answers an AccessRequest.
@@ -183,6 +197,13 @@ pub enum AccessPlan {
         cluster: TargetCluster,
         /// Which namespaces to look for.
         namespaces: BTreeSet<String>,
+    },
+    /// Look whether names of the Cluster's own objects begin with that prefix, and decide again with it.
+    LookForNames {
+        /// The Cluster.
+        cluster: TargetCluster,
+        /// The prefix.
+        prefix: String,
     },
     /// Note, before anything is made inside, in which Cluster the access lives.
     Record(Write),

@@ -85,6 +85,16 @@ pub fn end_quarantine(cluster: &Cluster, free: &BTreeSet<String>) -> Option<Writ
     })
 }
 
+/// Notes that no name of the Cluster's own begins with the prefix of that request, as was observed inside: accounts are kept to
+/// it from now on. Nothing where that is noted.
+pub(crate) fn note_seen(cluster: &Cluster, request_uid: &str) -> Option<Write> {
+    let mut tenants = cluster.spec.tenants.clone();
+    let tenant = tenants.iter_mut().find(|tenant| tenant.request_uid == request_uid && tenant.unseen)?;
+    tenant.unseen = false;
+    let patch = json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": tenants } });
+    Some(Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(&cluster.metadata), patch })
+}
+
 /// The prefixes of released tenants, to be looked for inside the Cluster.
 pub fn quarantined(cluster: &Cluster) -> BTreeSet<String> {
     let released = cluster.spec.tenants.iter().filter(|tenant| tenant.released);

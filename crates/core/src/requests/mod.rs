@@ -33,6 +33,7 @@ mod trial;
 mod versions;
 
 pub use aggregate::{Aggregated, Contradiction, Demand, aggregate};
+pub(crate) use cluster::note_seen;
 pub use cluster::{decide_cluster, end_quarantine, quarantined};
 pub use conditions::{Said, find as find_condition};
 pub use expressions::{Constancy, Equivalences, Expression, written};

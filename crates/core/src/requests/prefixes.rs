@@ -11,8 +11,9 @@ use allotment_api::requests::Tenant;
 const MOST_PROPOSALS: usize = 16;
 
 /// What names that belong to Kubernetes and to the platform begin with: `kube-system`, `system-node-critical`,
-/// `allot-access`, in which the identities of all tenants lie.
-const RESERVED: [&str; 3] = ["allot-", "kube-", "system-"];
+/// `allot-access`, in which the identities of all tenants lie, `access-…`, the roles of each of them, and the policy
+/// `allotment-prefixes`.
+const RESERVED: [&str; 5] = ["access-", "allot-", "allotment-", "kube-", "system-"];
 
 /// Whether a prefix is never a tenant's, since names that belong to the cluster itself begin with it.
 pub(crate) fn is_reserved(prefix: &str) -> bool {
@@ -102,6 +103,8 @@ mod tests {
             ("", "foo-a", false),
             ("allot-", "allot-access", false),
             ("kube-", "kube-system", false),
+            ("access-", "access-3c2a", false),
+            ("allotment-", "allotment-prefixes", false),
             ("kubes-", "kubes-a", true),
         ] {
             assert_eq!(owns(prefix, name), expect, "{prefix} {name}");

@@ -181,6 +181,7 @@ pub(super) fn tenant(key: &ObjectKey, uid: &str, prefix: String) -> Tenant {
         request_uid: uid.to_owned(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),
+        unseen: !prefix.is_empty(),
         prefix,
         released: false,
     }

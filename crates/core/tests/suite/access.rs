@@ -4,7 +4,8 @@ mod delegated;
 mod oidc;
 mod world;
 
-use allotment_core::access::{AccessObserved, AccessPlan, Inside, decide_access};
+use allotment_core::access::guard::table;
+use allotment_core::access::{AccessObserved, AccessPlan, Inside, NamesAllowed, decide_access, names_allowed};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::rbac::{PolicyRule, uncovered};
 use k8s_openapi::jiff::Timestamp;
@@ -512,4 +513,39 @@ proptest! {
             prop_assert!(granted || world.effective(&uid).is_empty());
         }
     }
+}
+
+#[test]
+fn nobody_is_given_access_by_a_prefix_that_names_of_others_begin_with() {
+    let mut world = world();
+    let home = cluster_of(&world, "shared");
+    let text = |field: &str| home[field].as_str().expect("a text").to_owned();
+    let (key, uid) = (ObjectKey::new(text("namespace"), text("name")), text("uid"));
+    let allowed = |world: &World, user: &str| {
+        let names = names_allowed(&world.scheduler.snapshot, &key, &uid, &format!("system:serviceaccount:{user}"));
+        let table = table(&world.scheduler.snapshot, &key, &uid).expect("the Cluster is shared");
+        assert_eq!(table.is_empty(), names == NamesAllowed::Any, "{user}");
+        names
+    };
+    let namespace =
+        |name: &str| (("Namespace".to_owned(), ObjectKey::new("", name)), json!({"metadata": {"name": name}}));
+    let (place, theirs) = namespace("foo-theirs");
+    world.inside.entry(uid.clone()).or_default().insert(place.clone(), theirs);
+    let asked =
+        json!({"requestRef": {"name": "shared"}, "permissions": [{"namespace": "foo-a", "rules": pods(&["get"])}]});
+    world.store.put(access("team", "a", asked.clone()));
+    let status = world.expect("team", "a", ("Pending", "PrefixTaken"));
+    let message = status["message"].as_str().expect("a message");
+    assert!(message.contains("Namespace foo-theirs") && message.contains("\"foo-\""), "{message}");
+    assert_eq!(world.inside[&uid].len(), 1, "nothing was made");
+    assert_eq!(allowed(&world, "foo-theirs:default"), NamesAllowed::Any, "what was there keeps to nothing");
+
+    world.inside.get_mut(&uid).expect("inside").remove(&place);
+    world.expect("team", "a", ("Granted", "Success"));
+    assert!(matches!(allowed(&world, "foo-a:default"), NamesAllowed::Prefix { .. }));
+    // From now on what bears it is the tenant's.
+    let (place, own) = namespace("foo-own");
+    world.inside.get_mut(&uid).expect("inside").insert(place, own);
+    world.store.put(access("team", "b", asked));
+    world.expect("team", "b", ("Granted", "Success"));
 }

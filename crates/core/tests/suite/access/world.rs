@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use allotment_api::names;
 use allotment_api::requests::{AccessRequest, AccessType};
 use allotment_core::access::{
-    AccessObserved, AccessPlan, Change, Inside, InsideState, Looked, SecretFacts, TargetCluster, decide_access,
-    other_secret_name,
+    AccessObserved, AccessPlan, Change, Inside, InsideState, Looked, PrefixSeen, SecretFacts, TargetCluster,
+    decide_access, other_secret_name,
 };
 use allotment_core::write::ObjectKey;
 use allotment_machinery::rbac::{PolicyRule, uncovered};
@@ -85,6 +85,7 @@ impl World {
                 .filter(|(place, _)| place.0 == "Namespace" && wanted.contains(&place.1.name))
                 .map(|(place, _)| place.1.name.clone())
                 .collect(),
+            prefix: PrefixSeen::NotLooked,
         }
     }
 
@@ -149,6 +150,15 @@ impl World {
                     unguarded = false;
                     let reachable = !self.silent.contains(&cluster.uid);
                     inside = Some(reachable.then(|| self.state(&cluster, &uid, &namespaces)));
+                }
+                AccessPlan::LookForNames { cluster, prefix } => {
+                    let Some(Some(state)) = &mut inside else { panic!("the Cluster was not read before") };
+                    let places = self.inside.get(&cluster.uid).into_iter().flatten();
+                    let borne = places
+                        .map(|(place, _)| place)
+                        .find(|place| place.1.namespace.is_empty() && place.1.name.starts_with(&prefix));
+                    state.prefix =
+                        borne.map_or(PrefixSeen::Free, |(kind, key)| PrefixSeen::Borne(format!("{kind} {}", key.name)));
                 }
                 AccessPlan::Change { cluster, takes, gives } => {
                     assert!(!takes.is_empty() || !gives.is_empty());
