@@ -91,7 +91,7 @@ pub(crate) fn note_seen(cluster: &Cluster, request_uid: &str) -> Option<Write> {
     let mut tenants = cluster.spec.tenants.clone();
     let tenant = tenants.iter_mut().find(|tenant| tenant.request_uid == request_uid && tenant.unseen)?;
     tenant.unseen = false;
-    let patch = json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": tenants } });
+    let patch = Body::of(&json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": tenants } }));
     Some(Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(&cluster.metadata), patch })
 }
 
