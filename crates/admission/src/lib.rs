@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+mod configs;
 mod definitions;
 mod ownership;
 mod providers;

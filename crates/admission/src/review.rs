@@ -162,7 +162,7 @@ pub fn review(config: &Config, snapshot: Option<&Snapshot>, request: &Request<'_
 }
 
 fn is_ours(request: &Request<'_>) -> bool {
-    matches!(request.group, names::GROUP | names::LOCAL_GROUP) && request.operation != Operation::Delete
+    names::is_judged_group(request.group) && request.operation != Operation::Delete
 }
 
 /// Whether the spec is judged: not with a subresource, and not once the stored object is being deleted,

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use allotment_api::requests::{
     AccessPolicySpec, AccessRequestSpec, CeilingRule, CeilingScope, ClusterProviderSpec, ClusterRequest,
-    ClusterRequestSpec, ClusterSpec, Permission, ProviderConfigSpec, PurposeSpec, TraitEquivalenceSpec,
+    ClusterRequestSpec, ClusterSpec, Permission, PurposeSpec, TraitEquivalenceSpec,
 };
+use allotment_core::providers::PackageRef;
 use allotment_core::requests::{Forecast, Snapshot, Version, forecast, is_well_formed};
 use allotment_machinery::duration::Duration;
 use allotment_machinery::field::{FieldError, Path};
@@ -14,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::review::{Found, Operation, Request};
-use crate::{selectors, traits};
+use crate::{configs, selectors, traits};
 
 /// Checks the object as it is to be stored.
 pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Snapshot>, found: &mut Found) {
@@ -33,7 +34,7 @@ pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Sna
                 let path = spec().child("clusterProviderRef");
                 found.errors.push(FieldError::forbidden(&path, "never changes; make another Cluster"));
             }
-            with(object, found, cluster);
+            with(object, found, |spec, found| cluster(spec, snapshot, found));
         }
         "Purpose" => with(object, found, |spec, found| purpose(spec, snapshot, found)),
         "ClusterRequest" => with(object, found, |spec, found| cluster_request(request, object, spec, snapshot, found)),
@@ -43,18 +44,16 @@ pub(crate) fn check(request: &Request<'_>, object: &Value, snapshot: Option<&Sna
         "AccessRequest" => with(object, found, access_request),
         "AccessPolicy" => with(object, found, access_policy),
         "TraitEquivalence" => with(object, found, equivalence),
-        "ProviderConfig" => with(object, found, |config: &ProviderConfigSpec, found| {
-            name(&config.provider_ref, &spec().child("providerRef"), found);
-        }),
+        "ProviderConfig" => configs::check(request, object, found),
         _ => {}
     }
 }
 
-fn spec() -> Path {
+pub(crate) fn spec() -> Path {
     Path::new("spec")
 }
 
-fn with<T: DeserializeOwned>(object: &Value, found: &mut Found, check: impl FnOnce(&T, &mut Found)) {
+pub(crate) fn with<T: DeserializeOwned>(object: &Value, found: &mut Found, check: impl FnOnce(&T, &mut Found)) {
     match serde_json::from_value::<T>(object["spec"].clone()) {
         Ok(spec) => check(&spec, found),
         Err(error) => {
@@ -78,7 +77,7 @@ fn provider(provider: &ClusterProviderSpec, found: &mut Found) {
 }
 
 /// The name of an object that is referred to: one that no object can have is a mistake for sure.
-fn name(text: &str, path: &Path, found: &mut Found) {
+pub(crate) fn name(text: &str, path: &Path, found: &mut Found) {
     if text.is_empty() {
         found.errors.push(FieldError::required(path, ""));
         return;
@@ -106,7 +105,7 @@ fn unique_names(items: &[String], path: &Path, found: &mut Found) {
     }
 }
 
-fn version(text: Option<&str>, path: &Path, found: &mut Found) -> Option<Version> {
+pub(crate) fn version(text: Option<&str>, path: &Path, found: &mut Found) -> Option<Version> {
     let text = text.filter(|text| !text.is_empty())?;
     let parsed = Version::parse(text).filter(|version| version.components() <= 3);
     if parsed.is_none() {
@@ -134,7 +133,7 @@ fn namespace(text: Option<&str>, path: &Path, found: &mut Found) {
     found.errors.extend(faults.into_iter().map(|fault| FieldError::invalid(path, text, fault.to_string())));
 }
 
-fn cluster(cluster: &ClusterSpec, found: &mut Found) {
+fn cluster(cluster: &ClusterSpec, snapshot: Option<&Snapshot>, found: &mut Found) {
     let reference = &cluster.cluster_provider_ref;
     name(&reference.name, &spec().child("clusterProviderRef").child("name"), found);
     name(&reference.profile, &spec().child("clusterProviderRef").child("profile"), found);
@@ -144,6 +143,13 @@ fn cluster(cluster: &ClusterSpec, found: &mut Found) {
         name(&config.api_group, &at.child("apiGroup"), found);
         if config.kind.is_empty() {
             found.errors.push(FieldError::required(&at.child("kind"), ""));
+        }
+        let provider = snapshot.and_then(|snapshot| snapshot.provider(&reference.name));
+        let package = provider.map(|provider| provider.spec.package.as_str());
+        if let Some(package) = package.filter(|package| matches!(PackageRef::parse(package), PackageRef::BuiltIn(_))) {
+            let what =
+                "has no ClusterConfigs, so this is ignored; what its Clusters are like stands in its ProviderConfigs";
+            found.warnings.push(format!("{at}: {package} {what}"));
         }
     }
     version(cluster.kubernetes.version.as_deref(), &spec().child("kubernetes").child("version"), found);

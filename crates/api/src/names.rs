@@ -19,6 +19,12 @@ pub const SUBGROUP: &str = ".cluster.openmcp.cloud";
 /// The groups of the providers that the platform brings.
 pub const BUILT_IN_GROUPS: [&str; 3] = [LOCAL_GROUP, EXISTING_GROUP, KIND_GROUP];
 
+/// Whether every write to kinds of that group is judged, whoever writes: it is the platform's own, or of a provider in its
+/// process.
+pub fn is_judged_group(group: &str) -> bool {
+    group == GROUP || BUILT_IN_GROUPS.contains(&group)
+}
+
 /// Namespace of Leases and of the Secrets that providers read.
 pub const SYSTEM_NAMESPACE: &str = "allot-system";
 /// Namespace of everything that is, or can mint, admin access; no role of a tenant reads it.

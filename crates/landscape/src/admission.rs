@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use allotment_admission::{Caller, Concerns, Config, Denial, Operation, Request, concerns, is_watched, review, stamp};
-use allotment_api::names::{GROUP, LOCAL_GROUP, provider_of_user};
+use allotment_api::names::{is_judged_group, provider_of_user};
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
 use allotment_apiserver::status::{About, ApiError};
@@ -71,7 +71,7 @@ impl OurKinds {
             // Nothing of ours is connected to.
             AdmissionOperation::Connect => return Ok(None),
         };
-        if !is_ours(request.group)
+        if !is_judged_group(request.group)
             && (provider_of_user(&request.user.name).is_none() || !is_watched(request.group, request.resource))
         {
             return Ok(None);
@@ -97,11 +97,6 @@ impl OurKinds {
         };
         judge(&shown).map(Some).map_err(|denial| refusal(denial, request))
     }
-}
-
-/// Whether writes to kinds of that group are reviewed whoever makes them.
-fn is_ours(group: &str) -> bool {
-    group == GROUP || group == LOCAL_GROUP
 }
 
 /// An object as the handler reads it: without who owns what in it, which is half of it and nothing to the handler.
@@ -157,7 +152,7 @@ fn refusal(denial: Denial, request: &AdmissionRequest<'_>) -> ApiError {
 #[async_trait]
 impl InProcessAdmission for OurKinds {
     fn covers(&self, group: &str, resource: &str, _namespace: &str) -> bool {
-        is_ours(group) || matches!(resource, "customresourcedefinitions" | "providerconfigs")
+        is_judged_group(group) || matches!(resource, "customresourcedefinitions" | "providerconfigs")
     }
 
     async fn mutate(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {

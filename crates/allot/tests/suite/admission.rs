@@ -63,6 +63,13 @@ async fn what_only_the_platform_writes_and_what_can_never_work_is_refused_with_f
     until(&requests, "r", is_ready).await;
 
     let within = |resource: &str| format!("{BASE}/namespaces/n/{resource}");
+    let configs = |group: &str| format!("/apis/{group}.cluster.openmcp.cloud/v1alpha1/providerconfigs");
+    let config = |group: &str, more: Value| {
+        let mut spec = json!({"providerRef": group});
+        spec.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({"apiVersion": format!("{group}.cluster.openmcp.cloud/v1alpha1"), "kind": "ProviderConfig",
+            "metadata": {"name": "x"}, "spec": spec})
+    };
     let rules = json!([{"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]);
     let grant = json!({"clusterRef": {"name": "c", "namespace": "n", "uid": "u"}, "prefix": "", "requestUID": "u",
         "resolved": {"purposes": ["mcp"], "dedicated": true, "traits": [], "version": "1.36.3",
@@ -155,6 +162,15 @@ async fn what_only_the_platform_writes_and_what_can_never_work_is_refused_with_f
             422,
             "spec.package",
         ),
+        (
+            "POST",
+            configs("existing"),
+            config("existing", json!({"kubeconfigRef": {"name": "k", "namespace": "n"}})),
+            422,
+            "spec.kubeconfigRef.namespace",
+        ),
+        ("POST", configs("kind"), config("kind", json!({"versions": [{"version": "1.34"}]})), 422, "spec.versions[0]"),
+        ("POST", configs("local"), config("local", json!({"providerRef": "A"})), 422, "spec.providerRef"),
     ];
     for (method, path, body, code, says) in cases {
         let answer = ask(&alice, method, &path, &body).await;

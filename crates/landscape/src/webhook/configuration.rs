@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_api::names::{GROUP, LOCAL_GROUP, PROVIDER_USER_PREFIX};
+use allotment_api::names::{BUILT_IN_GROUPS, GROUP, PROVIDER_USER_PREFIX};
 use allotment_api::reasons::EventReason;
 use allotment_controllers::frame::{Kept, Seams, Whole, warn_of};
 use k8s_openapi::ByteString;
@@ -255,7 +255,8 @@ fn authorities(config: &Value) -> Option<BTreeSet<String>> {
 
 /// Every write of our groups: any version, any kind, subresources too.
 fn rule() -> RuleWithOperations {
-    rule_about(&[GROUP, LOCAL_GROUP], "*/*")
+    let groups: Vec<&str> = std::iter::once(GROUP).chain(BUILT_IN_GROUPS).collect();
+    rule_about(&groups, "*/*")
 }
 
 /// Every write of these resources in any version.
