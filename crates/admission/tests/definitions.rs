@@ -1,5 +1,7 @@
 //! What a provider of another process may write of definitions and of what operators write for it.
 
+use std::sync::Arc;
+
 use allotment_admission::{Caller, Config, Denial, Operation, Request, is_watched, review};
 use allotment_core::requests::{Object, Snapshot};
 use k8s_openapi::jiff::Timestamp;
@@ -19,7 +21,7 @@ fn snapshot() -> Snapshot {
     ] {
         let provider = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterProvider",
             "metadata": {"name": name}, "spec": {"package": package}});
-        snapshot.apply(Object::Provider(Box::new(serde_json::from_value(provider).expect("a ClusterProvider"))));
+        snapshot.apply(Object::Provider(Arc::new(serde_json::from_value(provider).expect("a ClusterProvider"))));
     }
     snapshot
 }

@@ -1,5 +1,7 @@
 //! What is refused, stamped and warned of, field by field.
 
+use std::sync::Arc;
+
 use allotment_admission::{Caller, Config, Denial, Operation, Request, Reviewed, review};
 use allotment_core::requests::{Object, Snapshot};
 use k8s_openapi::jiff::Timestamp;
@@ -68,13 +70,13 @@ fn snapshot() -> Snapshot {
     let provider = read(json!({"metadata": {"name": "p"}, "spec": {"package": "builtin:p"}, "status": {"ready": true,
         "profiles": [{"name": "q", "supportedVersions": [{"version": "1.30.1", "deprecated": true}, {"version": "1.31.0"}],
             "supportedTraits": [{"trait": "a"}]}]}}));
-    snapshot.apply(Object::Provider(Box::new(
+    snapshot.apply(Object::Provider(Arc::new(
         serde_json::from_value(with_type(provider, "ClusterProvider")).expect("reads"),
     )));
     let purpose = json!({"metadata": {"name": "w"}, "spec": {"traits": [{"trait": "a", "optional": true}]}});
-    snapshot.apply(Object::Purpose(Box::new(serde_json::from_value(with_type(purpose, "Purpose")).expect("reads"))));
+    snapshot.apply(Object::Purpose(Arc::new(serde_json::from_value(with_type(purpose, "Purpose")).expect("reads"))));
     let same = json!({"metadata": {"name": "e"}, "spec": {"traits": ["a", "b"]}});
-    snapshot.apply(Object::Equivalence(Box::new(
+    snapshot.apply(Object::Equivalence(Arc::new(
         serde_json::from_value(with_type(same, "TraitEquivalence")).expect("reads"),
     )));
     snapshot

@@ -5,6 +5,8 @@
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
+use std::sync::Arc;
+
 use std::time::Instant;
 
 use allotment_api::requests::{Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose};
@@ -25,8 +27,8 @@ const DECISIONS: usize = 100_000;
 
 type Failure = Box<dyn std::error::Error>;
 
-fn read<T: DeserializeOwned>(object: Value) -> Result<Box<T>, Failure> {
-    Ok(Box::new(serde_json::from_value(object)?))
+fn read<T: DeserializeOwned>(object: Value) -> Result<Arc<T>, Failure> {
+    Ok(Arc::new(serde_json::from_value(object)?))
 }
 
 fn cluster(index: usize, tenants: &[usize], turn: usize) -> Result<Object, Failure> {
@@ -101,12 +103,12 @@ fn settle(snapshot: &mut Snapshot, key: &ObjectKey, now: Timestamp) -> Result<()
             Plan::WriteStatus(Write::ApplyStatus { object, .. }) => {
                 let mut request = snapshot.request(key).cloned().ok_or("the request is gone")?;
                 request.status = Some(serde_json::from_value(object.to_value()["status"].take())?);
-                snapshot.apply(Object::Request(Box::new(request)));
+                snapshot.apply(Object::Request(Arc::new(request)));
             }
             Plan::WriteGrantStatus(Write::ApplyStatus { object, .. }) => {
                 let mut grant = snapshot.grant(key).cloned().ok_or("the Grant is gone")?;
                 grant.status = Some(serde_json::from_value(object.to_value()["status"].take())?);
-                snapshot.apply(Object::Grant(Box::new(grant)));
+                snapshot.apply(Object::Grant(Arc::new(grant)));
             }
             _ => return Ok(()),
         }

@@ -1,6 +1,8 @@
 //! `allot simulate`: what would come of more requests, or of changes, on a copy of what is there. Everything is read
 //! once and nothing is written; the decisions are those of `allotment_core`.
 
+use std::sync::Arc;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,12 +171,12 @@ async fn read(platform: &Platform, snapshot: Snapshot, progress: &Progress) -> a
         Object::Namespace { name, labels }
     };
     reader.take::<Namespace, _>(namespace).await?;
-    reader.take::<ClusterProvider, _>(|provider: ClusterProvider| Object::Provider(Box::new(quiet(provider)))).await?;
-    reader.take::<Purpose, _>(|purpose: Purpose| Object::Purpose(Box::new(quiet(purpose)))).await?;
-    reader.take::<TraitEquivalence, _>(|same: TraitEquivalence| Object::Equivalence(Box::new(quiet(same)))).await?;
-    reader.take::<ClusterRequest, _>(|request: ClusterRequest| Object::Request(Box::new(quiet(request)))).await?;
-    reader.take::<ClusterRequestGrant, _>(|grant: ClusterRequestGrant| Object::Grant(Box::new(quiet(grant)))).await?;
-    reader.take::<Cluster, _>(|cluster: Cluster| Object::Cluster(Box::new(quiet(cluster)))).await?;
+    reader.take::<ClusterProvider, _>(|provider: ClusterProvider| Object::Provider(Arc::new(quiet(provider)))).await?;
+    reader.take::<Purpose, _>(|purpose: Purpose| Object::Purpose(Arc::new(quiet(purpose)))).await?;
+    reader.take::<TraitEquivalence, _>(|same: TraitEquivalence| Object::Equivalence(Arc::new(quiet(same)))).await?;
+    reader.take::<ClusterRequest, _>(|request: ClusterRequest| Object::Request(Arc::new(quiet(request)))).await?;
+    reader.take::<ClusterRequestGrant, _>(|grant: ClusterRequestGrant| Object::Grant(Arc::new(quiet(grant)))).await?;
+    reader.take::<Cluster, _>(|cluster: Cluster| Object::Cluster(Arc::new(quiet(cluster)))).await?;
     Ok(Read { snapshot: reader.snapshot, going })
 }
 
@@ -217,7 +219,7 @@ fn rights(unread: Unread) -> anyhow::Error {
 
 fn change(trial: &mut Trial, arguments: &Simulate, purposes: Vec<Purpose>) -> anyhow::Result<()> {
     for purpose in purposes {
-        trial.put(Object::Purpose(Box::new(purpose)));
+        trial.put(Object::Purpose(Arc::new(purpose)));
     }
     for cluster in &arguments.drain {
         let there = ObjectKey::parse(cluster).is_some_and(|key| trial.drain(&key));

@@ -1,6 +1,8 @@
 //! The rule of prefixes as Kubernetes' own API server keeps it, by the objects that `core` says for it, is the rule that
 //! logical clusters keep: one table of cases, put to both. Needs kube-apiserver and etcd (`cargo xtask beside`).
 
+use std::sync::Arc;
+
 use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest};
 use allotment_core::access::guard::{Policy, in_force, probe, table};
 use allotment_core::access::{NamesAllowed, names_allowed};
@@ -38,8 +40,8 @@ const CALLERS: [&str; 14] = [
 /// What they ask about.
 const NAMES: [&str; 5] = ["foo-app", "bar-app", "foo", "food", "kube-public"];
 
-fn read<T: serde::de::DeserializeOwned>(object: Value) -> Box<T> {
-    Box::new(serde_json::from_value(object).expect("an object of ours"))
+fn read<T: serde::de::DeserializeOwned>(object: Value) -> Arc<T> {
+    Arc::new(serde_json::from_value(object).expect("an object of ours"))
 }
 
 /// A shared Cluster with a tenant of each kind.

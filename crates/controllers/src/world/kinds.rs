@@ -1,6 +1,8 @@
 //! The kinds that are mirrored: where each is kept, how decisions see it, and whom it wakes beyond what
 //! the snapshot says.
 
+use std::sync::Arc;
+
 use allotment_api::names;
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
@@ -25,7 +27,7 @@ pub trait Mirrored: Resource + Clone + Sized + Send + Sync + 'static {
     fn mirror(state: &mut State) -> &mut Mirror<Self>;
 
     /// The object as decisions read it.
-    fn to_object(&self) -> Option<Object>;
+    fn to_object(object: &Arc<Self>) -> Option<Object>;
 
     /// Brings indexes up to date.
     fn index(_state: &mut State, _change: &Change<Self>) {}
@@ -41,8 +43,8 @@ impl Mirrored for ClusterRequest {
         &mut state.requests
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Request(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Request(object.clone()))
     }
 }
 
@@ -53,8 +55,8 @@ impl Mirrored for ClusterRequestGrant {
         &mut state.grants
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Grant(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Grant(object.clone()))
     }
 }
 
@@ -65,8 +67,8 @@ impl Mirrored for Cluster {
         &mut state.clusters
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Cluster(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Cluster(object.clone()))
     }
 
     fn index(state: &mut State, change: &Change<Self>) {
@@ -99,8 +101,8 @@ impl Mirrored for Purpose {
         &mut state.purposes
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Purpose(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Purpose(object.clone()))
     }
 }
 
@@ -111,8 +113,8 @@ impl Mirrored for ClusterProvider {
         &mut state.providers
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Provider(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Provider(object.clone()))
     }
 
     fn wake(state: &State, queues: &Queues, change: &Change<Self>) {
@@ -142,7 +144,7 @@ impl Mirrored for ProviderConfig {
         &mut state.configs
     }
 
-    fn to_object(&self) -> Option<Object> {
+    fn to_object(_object: &Arc<Self>) -> Option<Object> {
         None
     }
 
@@ -158,7 +160,7 @@ impl Mirrored for ExistingConfig {
         &mut state.existing_configs
     }
 
-    fn to_object(&self) -> Option<Object> {
+    fn to_object(_object: &Arc<Self>) -> Option<Object> {
         None
     }
 
@@ -175,7 +177,7 @@ impl Mirrored for KindConfig {
         &mut state.kind_configs
     }
 
-    fn to_object(&self) -> Option<Object> {
+    fn to_object(_object: &Arc<Self>) -> Option<Object> {
         None
     }
 
@@ -216,8 +218,8 @@ impl Mirrored for TraitEquivalence {
         &mut state.equivalences
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Equivalence(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Equivalence(object.clone()))
     }
 }
 
@@ -228,8 +230,8 @@ impl Mirrored for AccessRequest {
         &mut state.access
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Access(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Access(object.clone()))
     }
 
     fn index(state: &mut State, change: &Change<Self>) {
@@ -267,8 +269,8 @@ impl Mirrored for AccessPolicy {
         &mut state.policies
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Policy(Box::new(self.clone())))
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Policy(object.clone()))
     }
 }
 
@@ -279,8 +281,8 @@ impl Mirrored for Namespace {
         &mut state.namespaces
     }
 
-    fn to_object(&self) -> Option<Object> {
-        Some(Object::Namespace { name: self.name_any(), labels: self.labels().clone() })
+    fn to_object(object: &Arc<Self>) -> Option<Object> {
+        Some(Object::Namespace { name: object.name_any(), labels: object.labels().clone() })
     }
 }
 
@@ -291,7 +293,7 @@ impl Mirrored for Lease {
         &mut state.heartbeats
     }
 
-    fn to_object(&self) -> Option<Object> {
+    fn to_object(_object: &Arc<Self>) -> Option<Object> {
         None
     }
 
@@ -309,7 +311,7 @@ impl Mirrored for AccessSecret {
         &mut state.secrets
     }
 
-    fn to_object(&self) -> Option<Object> {
+    fn to_object(_object: &Arc<Self>) -> Option<Object> {
         None
     }
 

@@ -134,7 +134,7 @@ fn allowed_from_elsewhere(snapshot: &Snapshot, request: &AccessRequest, referenc
         .policies
         .range(ObjectKey::new(target.namespace.clone(), "")..)
         .take_while(|(key, _)| key.namespace == target.namespace)
-        .map(|(_, policy)| policy)
+        .map(|(_, policy)| policy.as_ref())
         .filter(|policy| opens(snapshot, policy, own, &target.name))
         .collect();
     for permission in &request.spec.permissions {

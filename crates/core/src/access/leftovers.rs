@@ -93,6 +93,8 @@ fn owner(object: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn object(kind: &str, uid: &str) -> Value {
@@ -159,8 +161,8 @@ mod tests {
             let provider = json!({"apiVersion": names::API_VERSION, "kind": "ClusterProvider", "metadata": {"name": "p"},
                 "spec": {"package": "x"}, "status": {"ready": true, "profiles": [{"name": "q", "accessBy": by}]}});
             let provider = serde_json::from_value(provider).expect("a ClusterProvider");
-            snapshot.apply(crate::requests::Object::Provider(Box::new(provider)));
-            snapshot.apply(crate::requests::Object::Access(Box::new(access)));
+            snapshot.apply(crate::requests::Object::Provider(Arc::new(provider)));
+            snapshot.apply(crate::requests::Object::Access(Arc::new(access)));
             let standing = standing_by_provider(&snapshot, &cluster, now).map(|(uids, _)| uids.contains("a"));
             assert_eq!(standing, expect, "{by} held {held} deleting {deleting} at {now}");
         }

@@ -85,12 +85,14 @@ fn service_account(username: &str) -> Option<ObjectKey> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::requests::Object;
     use serde_json::{Value, json};
 
-    fn read<T: serde::de::DeserializeOwned>(object: Value) -> Box<T> {
-        Box::new(serde_json::from_value(object).expect("an object of ours"))
+    fn read<T: serde::de::DeserializeOwned>(object: Value) -> Arc<T> {
+        Arc::new(serde_json::from_value(object).expect("an object of ours"))
     }
 
     fn snapshot(dedicated: Value) -> Snapshot {

@@ -14,6 +14,7 @@ mod open;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{
@@ -79,11 +80,11 @@ pub struct Snapshot {
     equivalence_lists: BTreeMap<String, Vec<String>>,
     pub(crate) equivalences: Equivalences,
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    pub(crate) clusters: Keyed<ObjectKey, Cluster>,
-    pub(crate) requests: Keyed<ObjectKey, ClusterRequest>,
-    pub(crate) grants: Keyed<ObjectKey, ClusterRequestGrant>,
-    pub(crate) access: BTreeMap<ObjectKey, AccessRequest>,
-    pub(crate) policies: BTreeMap<ObjectKey, AccessPolicy>,
+    pub(crate) clusters: Keyed<ObjectKey, Arc<Cluster>>,
+    pub(crate) requests: Keyed<ObjectKey, Arc<ClusterRequest>>,
+    pub(crate) grants: Keyed<ObjectKey, Arc<ClusterRequestGrant>>,
+    pub(crate) access: BTreeMap<ObjectKey, Arc<AccessRequest>>,
+    pub(crate) policies: BTreeMap<ObjectKey, Arc<AccessPolicy>>,
     /// By provider, then profile.
     pub(crate) profiles: BTreeMap<String, BTreeMap<String, ProfileEntry>>,
     /// Open shared Clusters with room.
@@ -196,18 +197,22 @@ impl Snapshot {
     /// The object is as given now.
     pub fn apply(&mut self, object: Object) {
         match object {
-            Object::Provider(provider) => self.set_provider(ObjectKey::of(&provider.metadata).name, Some(*provider)),
-            Object::Purpose(purpose) => self.set_purpose(ObjectKey::of(&purpose.metadata).name, Some(*purpose)),
+            Object::Provider(provider) => {
+                self.set_provider(ObjectKey::of(&provider.metadata).name, Some(Arc::unwrap_or_clone(provider)))
+            }
+            Object::Purpose(purpose) => {
+                self.set_purpose(ObjectKey::of(&purpose.metadata).name, Some(Arc::unwrap_or_clone(purpose)))
+            }
             Object::Equivalence(equivalence) => {
                 let name = ObjectKey::of(&equivalence.metadata).name;
-                self.set_equivalence(name, Some(equivalence.spec.traits));
+                self.set_equivalence(name, Some(Arc::unwrap_or_clone(equivalence).spec.traits));
             }
             Object::Namespace { name, labels } => self.set_namespace(name, Some(labels)),
-            Object::Cluster(cluster) => self.set_cluster(ObjectKey::of(&cluster.metadata), Some(*cluster)),
-            Object::Request(request) => self.set_request(ObjectKey::of(&request.metadata), Some(*request)),
-            Object::Grant(grant) => self.set_grant(ObjectKey::of(&grant.metadata), Some(*grant)),
-            Object::Access(access) => self.set_access(ObjectKey::of(&access.metadata), Some(*access)),
-            Object::Policy(policy) => self.set_policy(ObjectKey::of(&policy.metadata), Some(*policy)),
+            Object::Cluster(cluster) => self.set_cluster(ObjectKey::of(&cluster.metadata), Some(cluster)),
+            Object::Request(request) => self.set_request(ObjectKey::of(&request.metadata), Some(request)),
+            Object::Grant(grant) => self.set_grant(ObjectKey::of(&grant.metadata), Some(grant)),
+            Object::Access(access) => self.set_access(ObjectKey::of(&access.metadata), Some(access)),
+            Object::Policy(policy) => self.set_policy(ObjectKey::of(&policy.metadata), Some(policy)),
         }
     }
 
@@ -248,7 +253,7 @@ impl Snapshot {
             self.due_requests.extend(concerned.cloned());
         }
         let mut requests: Vec<ObjectKey> = std::mem::take(&mut self.due_requests).into_iter().collect();
-        requests.sort_by_cached_key(|key| self.requests.get(key).map(QueueOrder::of));
+        requests.sort_by_cached_key(|key| self.requests.get(key).map(|request| QueueOrder::of(request)));
         Due {
             requests,
             clusters: std::mem::take(&mut self.due_clusters).into_iter().collect(),
@@ -271,12 +276,12 @@ impl Snapshot {
 
     /// Where a ClusterRequest stands among those that are to be decided, if it is there.
     pub fn turn(&self, key: &ObjectKey) -> Option<QueueOrder> {
-        self.requests.get(key).map(QueueOrder::of)
+        self.requests.get(key).map(|request| QueueOrder::of(request))
     }
 
     /// The Cluster, if it is there.
     pub fn cluster(&self, key: &ObjectKey) -> Option<&Cluster> {
-        self.clusters.get(key)
+        self.clusters.get(key).map(Arc::as_ref)
     }
 
     /// Whether a Cluster that is not there was seen, and so is gone rather than not seen yet.
@@ -286,12 +291,12 @@ impl Snapshot {
 
     /// The ClusterRequest, if it is there.
     pub fn request(&self, key: &ObjectKey) -> Option<&ClusterRequest> {
-        self.requests.get(key)
+        self.requests.get(key).map(Arc::as_ref)
     }
 
     /// The Grant, if it is there.
     pub fn grant(&self, key: &ObjectKey) -> Option<&ClusterRequestGrant> {
-        self.grants.get(key)
+        self.grants.get(key).map(Arc::as_ref)
     }
 
     /// Whether a namespace of the platform is there.

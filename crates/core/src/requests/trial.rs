@@ -9,9 +9,11 @@
 //! Time stands still: nothing goes for being idle, nothing comes up, and a Cluster that is made counts as one that is
 //! on its way. Access is not decided, nor is what becomes of Clusters that are there.
 
+use std::sync::Arc;
+
 use allotment_api::names;
 use allotment_api::reasons::Verdict;
-use allotment_api::requests::{ClusterRequest, ClusterRequestSpec};
+use allotment_api::requests::{ClusterRequest, ClusterRequestGrant, ClusterRequestSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -158,10 +160,11 @@ impl Trial {
 
     /// The Cluster takes nothing new from now on; false if there is none.
     pub fn drain(&mut self, cluster: &ObjectKey) -> bool {
-        let Some(mut drained) = self.snapshot.clusters.get(cluster).cloned() else { return false };
+        let Some(drained) = self.snapshot.clusters.get(cluster) else { return false };
+        let mut drained = drained.as_ref().clone();
         let since = whole_seconds(self.now).to_string();
         drained.metadata.annotations.get_or_insert_default().insert(names::DRAINING.to_owned(), since);
-        self.snapshot.apply(Object::Cluster(Box::new(drained)));
+        self.snapshot.apply(Object::Cluster(Arc::new(drained)));
         true
     }
 
@@ -169,7 +172,7 @@ impl Trial {
     pub fn stop_provider(&mut self, name: &str) -> bool {
         let Some(mut provider) = self.snapshot.providers.get(name).cloned() else { return false };
         provider.status.get_or_insert_default().ready = false;
-        self.snapshot.apply(Object::Provider(Box::new(provider)));
+        self.snapshot.apply(Object::Provider(Arc::new(provider)));
         true
     }
 
@@ -190,7 +193,7 @@ impl Trial {
             request.metadata.resource_version = Some(self.next("revision"));
             request.metadata.generation = Some(1);
             request.metadata.creation_timestamp = Some(Time(whole_seconds(self.now)));
-            self.snapshot.apply(Object::Request(Box::new(request)));
+            self.snapshot.apply(Object::Request(Arc::new(request)));
             keys.push(key);
         }
         keys
@@ -248,9 +251,7 @@ impl Trial {
     /// What became of a request.
     pub fn fate(&self, key: &ObjectKey) -> Fate {
         let Some(request) = self.snapshot.requests.get(key) else { return Fate::Undecided };
-        let own = |grant: &&allotment_api::requests::ClusterRequestGrant| {
-            Some(&grant.spec.request_uid) == request.metadata.uid.as_ref()
-        };
+        let own = |grant: &&Arc<ClusterRequestGrant>| Some(&grant.spec.request_uid) == request.metadata.uid.as_ref();
         if let Some(grant) = self.snapshot.grants.get(key).filter(own) {
             let bound = &grant.spec.cluster_ref;
             return Fate::Granted { cluster: ObjectKey::new(bound.namespace.clone(), bound.name.clone()) };
@@ -361,10 +362,10 @@ impl Trial {
         match kind {
             Kind::ClusterProvider => snapshot.providers.get(&key.name).map(to_value),
             Kind::Purpose => snapshot.purposes.get(&key.name).map(to_value),
-            Kind::Cluster => snapshot.clusters.get(key).map(to_value),
-            Kind::ClusterRequest => snapshot.requests.get(key).map(to_value),
-            Kind::ClusterRequestGrant => snapshot.grants.get(key).map(to_value),
-            Kind::AccessRequest => snapshot.access.get(key).map(to_value),
+            Kind::Cluster => snapshot.clusters.get(key).map(|it| to_value(it.as_ref())),
+            Kind::ClusterRequest => snapshot.requests.get(key).map(|it| to_value(it.as_ref())),
+            Kind::ClusterRequestGrant => snapshot.grants.get(key).map(|it| to_value(it.as_ref())),
+            Kind::AccessRequest => snapshot.access.get(key).map(|it| to_value(it.as_ref())),
         }
     }
 
@@ -404,8 +405,8 @@ fn object_kind(kind: Kind) -> ObjectKind {
 }
 
 fn read_object(kind: Kind, object: Value) -> Result<Object, serde_json::Error> {
-    fn read<T: DeserializeOwned>(object: Value) -> Result<Box<T>, serde_json::Error> {
-        serde_json::from_value(object).map(Box::new)
+    fn read<T: DeserializeOwned>(object: Value) -> Result<Arc<T>, serde_json::Error> {
+        serde_json::from_value(object).map(Arc::new)
     }
     Ok(match kind {
         Kind::ClusterProvider => Object::Provider(read(object)?),

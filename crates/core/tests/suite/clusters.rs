@@ -1,5 +1,7 @@
 //! What becomes of Clusters, case by case.
 
+use std::sync::Arc;
+
 use allotment_core::requests::{ClusterPlan, decide_cluster};
 use allotment_core::write::ObjectKey;
 use serde_json::{Value, json};
@@ -98,7 +100,7 @@ fn nobody_takes_room_on_a_cluster_that_is_draining() {
     // The late one has seen its own finalizer, not the draining.
     let (place, object) = store.log[events - 1].clone();
     assert_eq!(place.1, late_key);
-    late.snapshot.apply(allotment_core::requests::Object::Request(Box::new(
+    late.snapshot.apply(allotment_core::requests::Object::Request(Arc::new(
         serde_json::from_value(object.expect("there")).expect("a request"),
     )));
     assert_eq!(late.step(&mut store, &late_key, &mut names), Some(Err(crate::store::Failure::Conflict)));

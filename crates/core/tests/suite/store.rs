@@ -1,5 +1,7 @@
 //! A store with the rules that decisions rest on, and schedulers whose view of it may lag.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use allotment_core::requests::{
@@ -231,8 +233,8 @@ pub(crate) struct Scheduler {
 }
 
 fn object_of(kind: &str, object: &Value) -> Option<Object> {
-    fn read<T: serde::de::DeserializeOwned>(object: &Value) -> Box<T> {
-        Box::new(serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}")))
+    fn read<T: serde::de::DeserializeOwned>(object: &Value) -> Arc<T> {
+        Arc::new(serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}")))
     }
     Some(match kind {
         "ClusterProvider" => Object::Provider(read(object)),

@@ -1,5 +1,7 @@
 //! What a forecast says is what then happens, and a trial ends as the platform does.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use allotment_api::requests::ClusterRequest;
@@ -340,7 +342,7 @@ fn a_changed_purpose_lets_those_in_that_waited() {
     trial.run().expect("an end");
     assert!(matches!(trial.fate(&waiting[0]), Fate::Refused { reason, .. } if reason == "MaxClustersReached"));
     let raised = purpose("platform", json!({"dedicated": false, "maxClusters": 2}));
-    trial.put(Object::Purpose(serde_json::from_value(raised).expect("a Purpose")));
+    trial.put(Object::Purpose(Arc::new(serde_json::from_value(raised).expect("a Purpose"))));
     trial.run().expect("an end");
     assert_eq!(trial.fate(&waiting[0]), Fate::Granted { cluster: trial.made()[0].clone() });
 }

@@ -68,6 +68,8 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use allotment_api::names;
     use allotment_api::requests::{ClusterProvider, ClusterRequest, Finding, Purpose};
     use k8s_openapi::jiff::Timestamp;
@@ -80,11 +82,11 @@ mod tests {
     use crate::requests::select::Placement;
     use crate::requests::snapshot::{Object, live_tenants};
 
-    fn read<T: DeserializeOwned>(object: Value) -> Box<T> {
-        serde_json::from_value(object).expect("a manifest")
+    fn read<T: DeserializeOwned>(object: Value) -> Arc<T> {
+        Arc::new(serde_json::from_value(object).expect("a manifest"))
     }
 
-    fn cluster(number: usize, (variant, tenants, purposes): (usize, usize, usize)) -> Box<Cluster> {
+    fn cluster(number: usize, (variant, tenants, purposes): (usize, usize, usize)) -> Arc<Cluster> {
         let bit = |bit: usize| variant >> bit & 1 == 1;
         let tenants: Vec<Value> = (0..tenants)
             .map(|index| json!({"requestUID": format!("u{index}"), "namespace": "t", "name": "t", "prefix": "abc-", "released": bit(index)}))

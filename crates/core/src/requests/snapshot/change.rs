@@ -1,6 +1,7 @@
 //! What a changed object does to the indexes, and who has to be decided again because of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use allotment_api::names;
 use allotment_api::requests::{
@@ -109,7 +110,7 @@ impl Snapshot {
         self.due_access.extend(access);
     }
 
-    pub(super) fn set_policy(&mut self, key: ObjectKey, policy: Option<AccessPolicy>) {
+    pub(super) fn set_policy(&mut self, key: ObjectKey, policy: Option<Arc<AccessPolicy>>) {
         let same = self.policies.get(&key).map(|policy| &policy.spec) == policy.as_ref().map(|policy| &policy.spec);
         let namespace = key.namespace.clone();
         put(&mut self.policies, key, policy);
@@ -125,7 +126,7 @@ impl Snapshot {
         }
     }
 
-    pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<ClusterRequest>) {
+    pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<Arc<ClusterRequest>>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
         let is = request.as_ref().and_then(|request| request.metadata.uid.clone());
         match request.is_some() {
@@ -145,7 +146,7 @@ impl Snapshot {
         }
     }
 
-    pub(super) fn set_grant(&mut self, key: ObjectKey, grant: Option<ClusterRequestGrant>) {
+    pub(super) fn set_grant(&mut self, key: ObjectKey, grant: Option<Arc<ClusterRequestGrant>>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
         let is = grant.as_ref().map(|grant| grant.spec.request_uid.clone());
         let was = self.grants.put(key.clone(), grant).map(|grant| grant.spec.request_uid);
@@ -156,11 +157,11 @@ impl Snapshot {
         }
     }
 
-    pub(super) fn set_access(&mut self, key: ObjectKey, access: Option<AccessRequest>) {
+    pub(super) fn set_access(&mut self, key: ObjectKey, access: Option<Arc<AccessRequest>>) {
         let old = self.access.remove(&key);
-        if let Some(provider) = old.as_ref().and_then(|old| let_go_by(old, access.as_ref())) {
+        if let Some(provider) = old.as_ref().and_then(|old| let_go_by(old, access.as_deref())) {
             // What was listed as left over of it is taken away by now.
-            let listed = |key: &&ObjectKey| self.clusters.get(*key).is_some_and(has_leftovers);
+            let listed = |key: &&ObjectKey| self.clusters.get(*key).is_some_and(|cluster| has_leftovers(cluster));
             let clusters = self.by_provider.get(provider).into_iter().flatten().filter(listed).cloned();
             self.due_clusters.extend(clusters);
         }

@@ -1,6 +1,8 @@
 //! What a changed Cluster does to the indexes, and who has to be decided again because of it. Its tenants come and
 //! go by the thousand, so a newcomer costs no look at the others.
 
+use std::sync::Arc;
+
 use allotment_api::reasons::ConditionType;
 use allotment_api::requests::{Cluster, ClusterSpec, ClusterStatus, Tenant};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -12,9 +14,9 @@ use crate::requests::spares::counted_for;
 use crate::write::ObjectKey;
 
 impl Snapshot {
-    pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Cluster>) {
+    pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Arc<Cluster>>) {
         let (old, new) = (self.clusters.remove(&key), cluster);
-        let change = Change::between(old.as_ref(), new.as_ref());
+        let change = Change::between(old.as_deref(), new.as_deref());
         self.index(&key, &change);
         self.remember_gone(&change);
         if !change.same {
@@ -57,7 +59,7 @@ impl Snapshot {
     /// Counts a newcomer as a tenant of a shared Cluster until [`Snapshot::forget_assumed`], so that others can be chosen
     /// for meanwhile; nobody is woken. Gives how many tenants there were.
     pub(crate) fn assume(&mut self, key: &ObjectKey, tenant: Tenant) -> usize {
-        let Some(cluster) = self.clusters.get_mut(key) else { return 0 };
+        let Some(cluster) = self.clusters.get_mut(key).map(Arc::make_mut) else { return 0 };
         let before = cluster.spec.tenants.len();
         self.tenancies.set_member(tenant.request_uid.clone(), key, true);
         cluster.spec.tenants.push(tenant);
@@ -67,7 +69,7 @@ impl Snapshot {
 
     /// The Cluster has its first so many tenants, as before they were joined.
     pub(crate) fn forget_assumed(&mut self, key: &ObjectKey, before: usize) {
-        let Some(cluster) = self.clusters.get_mut(key) else { return };
+        let Some(cluster) = self.clusters.get_mut(key).map(Arc::make_mut) else { return };
         for tenant in cluster.spec.tenants.split_off(before) {
             self.tenancies.set_member(tenant.request_uid, key, false);
         }

@@ -1,6 +1,7 @@
 //! The objects that decisions read, as they are handed to a snapshot; what is made of them is the snapshot's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose,
@@ -9,15 +10,15 @@ use allotment_api::requests::{
 
 use crate::write::ObjectKey;
 
-/// An object that decisions read.
+/// An object that decisions read, shared with whoever else keeps it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Object {
     /// A ClusterProvider.
-    Provider(Box<ClusterProvider>),
+    Provider(Arc<ClusterProvider>),
     /// A Purpose.
-    Purpose(Box<Purpose>),
+    Purpose(Arc<Purpose>),
     /// A TraitEquivalence.
-    Equivalence(Box<TraitEquivalence>),
+    Equivalence(Arc<TraitEquivalence>),
     /// A namespace of the platform, with its labels.
     Namespace {
         /// Its name.
@@ -26,15 +27,15 @@ pub enum Object {
         labels: BTreeMap<String, String>,
     },
     /// A Cluster.
-    Cluster(Box<Cluster>),
+    Cluster(Arc<Cluster>),
     /// A ClusterRequest.
-    Request(Box<ClusterRequest>),
+    Request(Arc<ClusterRequest>),
     /// A ClusterRequestGrant.
-    Grant(Box<ClusterRequestGrant>),
+    Grant(Arc<ClusterRequestGrant>),
     /// An AccessRequest.
-    Access(Box<AccessRequest>),
+    Access(Arc<AccessRequest>),
     /// An AccessPolicy.
-    Policy(Box<AccessPolicy>),
+    Policy(Arc<AccessPolicy>),
 }
 
 /// The kinds of [`Object`].
