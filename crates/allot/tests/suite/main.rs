@@ -23,4 +23,5 @@ mod policy;
 mod prefixes;
 mod requests;
 mod rest;
+mod rights;
 mod trouble;
