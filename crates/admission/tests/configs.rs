@@ -1,5 +1,7 @@
 //! ProviderConfigs of the providers in the platform's process, and what of Clusters those cannot do.
 
+use std::sync::Arc;
+
 use allotment_admission::{Caller, Config, Denial, Operation, Request, Reviewed, review};
 use allotment_core::requests::{Object, Snapshot};
 use k8s_openapi::jiff::Timestamp;
@@ -98,7 +100,7 @@ fn who_names_a_cluster_config_that_a_provider_does_not_have_is_warned() {
     for (name, package) in [("local", "builtin:local"), ("far", "registry.example.com/far:v1")] {
         let provider = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterProvider",
             "metadata": {"name": name}, "spec": {"package": package}});
-        snapshot.apply(Object::Provider(Box::new(serde_json::from_value(provider).expect("a ClusterProvider"))));
+        snapshot.apply(Object::Provider(Arc::new(serde_json::from_value(provider).expect("a ClusterProvider"))));
     }
     let warned = |provider: &str, config: Value| {
         let mut spec =
