@@ -133,7 +133,7 @@ impl Snapshot {
             true => self.due_requests.insert(key.clone()),
             false => self.due_requests.remove(&key),
         };
-        let was = self.requests.put(key.clone(), request).and_then(|request| request.metadata.uid);
+        let was = self.requests.put(key.clone(), request).and_then(|request| request.metadata.uid.clone());
         self.note_waiting(&key);
         self.claims_changed(&key, was, is);
     }
@@ -149,7 +149,7 @@ impl Snapshot {
     pub(super) fn set_grant(&mut self, key: ObjectKey, grant: Option<Arc<ClusterRequestGrant>>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
         let is = grant.as_ref().map(|grant| grant.spec.request_uid.clone());
-        let was = self.grants.put(key.clone(), grant).map(|grant| grant.spec.request_uid);
+        let was = self.grants.put(key.clone(), grant).map(|grant| grant.spec.request_uid.clone());
         self.claims_changed(&key, was, is);
         self.note_waiting(&key);
         if self.requests.contains_key(&key) {
