@@ -19,6 +19,10 @@ pub(crate) struct Platform {
     pub(crate) namespace: String,
     /// The file that was read, for hints and exec plugins.
     pub(crate) kubeconfig: PathBuf,
+    /// The context of it that counts.
+    pub(crate) context: String,
+    /// The URL of the API server.
+    pub(crate) server: String,
 }
 
 impl Platform {
@@ -34,23 +38,17 @@ impl Platform {
         hear: impl Fn(&str) + Clone + Send + Sync + 'static,
     ) -> anyhow::Result<Self> {
         let path = locate(target)?;
-        let mut config = read(&path, target.context.clone()).await?;
+        let (mut config, context) = read(&path, target.context.as_deref()).await?;
         config.proxy_url = None;
         let namespace = config.default_namespace.clone();
-        let server = config.cluster_url.to_string();
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let builder = kube::client::ClientBuilder::try_from(config).context("cannot make a client")?;
         let hearing = MapResponseLayer::new(move |response| hear_warnings(response, &hear));
         let client = builder.with_layer(&hearing).build();
         match client.apiserver_version().await {
             // It answers; what it thinks of the credentials is told by what is asked next.
-            Ok(_) | Err(kube::Error::Api(_)) => Ok(Platform { client, namespace, kubeconfig: path }),
-            Err(error) => Err(anyhow!(
-                "cannot reach {} of the kubeconfig {}: {}; start it with `allot up`, or name another kubeconfig with \
-                 --kubeconfig",
-                server.trim_end_matches('/'),
-                path.display(),
-                innermost(&error)
-            )),
+            Ok(_) | Err(kube::Error::Api(_)) => Ok(Platform { client, namespace, kubeconfig: path, context, server }),
+            Err(error) => Err(unreachable(&server, Some(&path), &innermost(&error), "start it with `allot up`")),
         }
     }
 }
@@ -59,39 +57,69 @@ impl Platform {
 /// the one around this pod. A kubeconfig that lies about is not taken: this installs things.
 pub(crate) async fn of_server(target: &Target) -> anyhow::Result<kube::Client> {
     let named = target.kubeconfig.is_some() || std::env::var_os("KUBECONFIG").is_some_and(|list| !list.is_empty());
-    let mut config = if named {
+    let (mut config, path) = if named {
         let path = locate(target)?;
-        read(&path, target.context.clone()).await?
+        (read(&path, target.context.as_deref()).await?.0, Some(path))
     } else {
-        kube::Config::incluster().map_err(|error| {
+        let around = kube::Config::incluster().map_err(|error| {
             anyhow!(
                 "no API server to stand beside: name a kubeconfig with --kubeconfig; this is no pod either: {error}"
             )
-        })?
+        })?;
+        (around, None)
     };
     if config.cluster_url.host().is_some_and(|host| ["localhost", "127.0.0.1", "[::1]"].contains(&host)) {
         config.proxy_url = None;
     }
-    let server = config.cluster_url.to_string();
+    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = kube::Client::try_from(config).context("cannot make a client")?;
     match client.apiserver_version().await {
         Ok(_) | Err(kube::Error::Api(_)) => Ok(client),
-        Err(error) => {
-            Err(anyhow!("cannot reach the API server {}: {}", server.trim_end_matches('/'), innermost(&error)))
-        }
+        Err(error) => Err(unreachable(&server, path.as_deref(), &innermost(&error), "see whether the API server runs")),
     }
 }
 
-/// Reads a kubeconfig, of which one context counts.
-async fn read(path: &Path, context: Option<String>) -> anyhow::Result<kube::Config> {
+/// An API server that cannot be reached: where it was looked for, why, and what to do.
+fn unreachable(server: &str, kubeconfig: Option<&Path>, why: &str, next: &str) -> anyhow::Error {
+    let of = kubeconfig.map(|path| format!(" of the kubeconfig {}", path.display())).unwrap_or_default();
+    // Somebody answers there, so nothing is to be started.
+    let next = match why.contains("certificate") {
+        true => "who answers there has no certificate of the authority that the kubeconfig names",
+        false => next,
+    };
+    let another = if kubeconfig.is_some() { ", or name another kubeconfig with --kubeconfig" } else { "" };
+    anyhow!("cannot reach {server}{of}: {why}; {next}{another}")
+}
+
+/// Reads a kubeconfig, of which one context counts: the one named, or the current one. Gives its name too.
+async fn read(path: &Path, context: Option<&str>) -> anyhow::Result<(kube::Config, String)> {
+    let shown = path.display();
+    // Of a file that cannot be read the system says why, once.
+    std::fs::read(path)
+        .map_err(|error| anyhow!("cannot read the kubeconfig {shown}: {error}; name another with --kubeconfig"))?;
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| {
         // A parser shows the place on further lines; the first says it all.
-        let text = format!("{:#}", anyhow::Error::from(error));
-        anyhow!("cannot read the kubeconfig {}: {}", path.display(), text.lines().next().unwrap_or_default())
+        let text = chain(&error);
+        anyhow!("cannot read the kubeconfig {shown}: {}", text.lines().next().unwrap_or_default())
     })?;
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    let names: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
+    let current = kubeconfig.current_context.as_deref().filter(|name| !name.is_empty());
+    let Some(name) = context.or(current).map(str::to_owned) else {
+        let next = match names.is_empty() {
+            true => "it names no context at all; name another with --kubeconfig".to_owned(),
+            false => format!("it has no current context; name one with --context: {}", names.join(", ")),
+        };
+        return Err(anyhow!("the kubeconfig {shown} cannot be used: {next}"));
+    };
+    if !names.contains(&name.as_str()) {
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(anyhow!("the kubeconfig {shown} cannot be used: it has no context {name:?}; there are: {there}"));
+    }
+    let options = KubeConfigOptions { context: Some(name.clone()), ..KubeConfigOptions::default() };
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.with_context(|| format!("the kubeconfig {} cannot be used", path.display()))
+    let config = config
+        .map_err(|error| anyhow!("context {name:?} of the kubeconfig {shown} cannot be used: {}", chain(&error)))?;
+    Ok((config, name))
 }
 
 /// Hands on what the server warns of.
@@ -139,23 +167,39 @@ fn locate(target: &Target) -> anyhow::Result<PathBuf> {
 /// What to tell a user of an error of the API: the server's own words, or what could not be reached.
 pub(crate) fn explain(error: &kube::Error) -> String {
     match error {
+        // The path itself is not there, rather than an object.
+        kube::Error::Api(status) if status.code == 404 && is_of_no_object(&status.message) => {
+            format!(
+                "{}: no kinds of the platform are served there; name the platform's kubeconfig with --kubeconfig, or its \
+                 context with --context",
+                status.message.trim()
+            )
+        }
         kube::Error::Api(status) => status.message.clone(),
         kube::Error::Service(_) | kube::Error::HyperError(_) => {
             format!("the server cannot be reached any more: {}", innermost(error))
         }
-        other => {
-            let mut text = other.to_string();
-            let mut source = std::error::Error::source(other);
-            while let Some(cause) = source {
-                let cause_text = cause.to_string();
-                if !text.contains(&cause_text) {
-                    text = format!("{text}: {cause_text}");
-                }
-                source = cause.source();
-            }
-            text
-        }
+        other => chain(other),
     }
+}
+
+/// Whether what is not found is a kind, not an object of it.
+fn is_of_no_object(message: &str) -> bool {
+    message.contains("page not found") || message.contains("could not find the requested resource")
+}
+
+/// An error with its causes, each told once: some tell theirs themselves.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
+        source = cause.source();
+    }
+    text
 }
 
 /// The cause that has none itself: of an error of the connection, the only one that tells anything.
@@ -169,7 +213,22 @@ fn innermost(error: &kube::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::warning;
+    use super::{unreachable, warning};
+
+    #[test]
+    fn what_cannot_be_reached_is_told_with_its_kubeconfig_and_what_to_do() {
+        let check = |path: Option<&str>, why: &str, expect: &str| {
+            let told = unreachable("https://s", path.map(std::path::Path::new), why, "start it").to_string();
+            assert_eq!(told, expect);
+        };
+        let (at, another) =
+            ("cannot reach https://s of the kubeconfig f: ", ", or name another kubeconfig with --kubeconfig");
+        check(Some("f"), "Connection refused", &format!("{at}Connection refused; start it{another}"));
+        let wrong = "invalid peer certificate: UnknownIssuer";
+        let next = "who answers there has no certificate of the authority that the kubeconfig names";
+        check(Some("f"), wrong, &format!("{at}{wrong}; {next}{another}"));
+        check(None, "gone", "cannot reach https://s: gone; start it");
+    }
 
     #[test]
     fn warnings_are_read_from_their_header() {

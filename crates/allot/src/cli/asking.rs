@@ -87,6 +87,11 @@ pub(crate) struct Request {
 Examples:
   allot access build -n team-a --wait > build.kubeconfig
   kubectl --kubeconfig build.kubeconfig get namespaces
+  allot access build -n team-a --merge && kubectl --context team-a/build get namespaces
+
+With --merge nothing is printed but the name of the context, NAMESPACE/NAME: it is put, with a cluster and a user of that \
+name, into the file that kubectl would write to, of $KUBECONFIG or ~/.kube/config, and everything else there stays. It \
+asks first; scripts agree with --yes, which replaces nothing that is not of this AccessRequest.
 
 The kubeconfig calls `allot credential` for the token of now, so a copied file outlives renewals.")]
 pub(crate) struct Access {
@@ -99,6 +104,12 @@ pub(crate) struct Access {
     /// Print the kubeconfig with the token in it, which ends with the token
     #[arg(long = "static")]
     pub(crate) fixed: bool,
+    /// Put it into kubectl's own kubeconfig as a context, after asking
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Do not ask
+    #[arg(long, requires = "merge")]
+    pub(crate) yes: bool,
 }
 
 /// `allot credential`

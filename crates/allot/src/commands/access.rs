@@ -9,7 +9,9 @@ use allotment_pki::{Kubeconfig, KubeconfigUser};
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
+use zeroize::Zeroizing;
 
+use super::merge;
 use super::waiting::{self, Look};
 use crate::cli::{Access, Target};
 use crate::client::{self, Platform};
@@ -18,6 +20,11 @@ use crate::output;
 
 /// Prints the kubeconfig.
 pub(crate) async fn run(target: &Target, arguments: Access) -> Outcome {
+    if arguments.merge && !arguments.yes && !merge::can_ask() {
+        let message =
+            "--merge asks before it changes kubectl's kubeconfig, and there is no terminal to ask at; add --yes";
+        return Err(Failure::new(Code::Failed, message));
+    }
     let platform = Platform::connect(target).await?;
     let namespace = arguments.object.namespace.clone().unwrap_or_else(|| platform.namespace.clone());
     let name = arguments.object.name.as_str();
@@ -42,36 +49,49 @@ pub(crate) async fn run(target: &Target, arguments: Access) -> Outcome {
         let error = anyhow!("{at} is not printed, since it cannot be trusted: {fault}; tell who operates the platform");
         return Err(Failure { code: Code::Failed, error });
     }
-    let oidc = holds_issuer(&secret);
-    if arguments.fixed {
-        if oidc {
-            output::note("access of type OIDC has no token that could stand in it: its user logs in at the issuer");
-        }
-        return output::data(&text(&secret, access_secret::KUBECONFIG)?);
+    let text = kubeconfig(&platform, &arguments, &namespace, &secret)?;
+    if arguments.merge {
+        let name = format!("{namespace}/{name}");
+        let entry = merge::Entry { name: &name, platform: &platform.server, kubeconfig: &text };
+        return merge::run(&entry, arguments.yes);
     }
-    if oidc {
-        // Nothing in it ends: what the Secret holds is the kubeconfig whose plugin has the user log in.
-        return output::data(&text(&secret, access_secret::KUBECONFIG)?);
+    output::data(&text)
+}
+
+/// What is printed or merged.
+fn kubeconfig(
+    platform: &Platform,
+    arguments: &Access,
+    namespace: &str,
+    secret: &Secret,
+) -> anyhow::Result<Zeroizing<String>> {
+    let oidc = holds_issuer(secret);
+    if arguments.fixed && oidc {
+        output::note("access of type OIDC has no token that could stand in it: its user logs in at the issuer");
     }
+    if arguments.fixed || oidc {
+        // Of OIDC nothing in it ends: what the Secret holds is the kubeconfig whose plugin has the user log in.
+        return Ok(text(secret, access_secret::KUBECONFIG)?.into());
+    }
+    let name = arguments.object.name.as_str();
     let kubeconfig = Kubeconfig {
         name: format!("{namespace}-{name}"),
-        server: text(&secret, access_secret::HOST)?,
-        ca_pem: Some(text(&secret, access_secret::CA_CRT)?),
+        server: text(secret, access_secret::HOST)?,
+        ca_pem: Some(text(secret, access_secret::CA_CRT)?),
         tls_server_name: None,
         namespace: None,
-        user: plugin(&platform, target, &namespace, name)?,
+        user: plugin(platform, namespace, name)?,
     };
-    output::data(&kubeconfig.to_yaml())
+    Ok(kubeconfig.to_yaml())
 }
 
 /// The user that fetches the current token each time.
-fn plugin(platform: &Platform, target: &Target, namespace: &str, name: &str) -> anyhow::Result<KubeconfigUser> {
+fn plugin(platform: &Platform, namespace: &str, name: &str) -> anyhow::Result<KubeconfigUser> {
     let mut args = vec!["credential".to_owned(), name.to_owned(), "-n".to_owned(), namespace.to_owned()];
     let kubeconfig = std::path::absolute(&platform.kubeconfig).unwrap_or_else(|_| platform.kubeconfig.clone());
     args.extend(["--kubeconfig".to_owned(), kubeconfig.to_string_lossy().into_owned()]);
-    if let Some(context) = &target.context {
-        args.extend(["--context".to_owned(), context.clone()]);
-    }
+    // By name: the current one may be another by then, this very one even.
+    args.extend(["--context".to_owned(), platform.context.clone()]);
     let program = std::env::current_exe().context("cannot tell where this program lies")?;
     let hint = "the kubeconfig was printed by `allot access`; print it again where allot lies";
     Ok(KubeconfigUser::Exec {
@@ -110,11 +130,13 @@ pub(super) async fn secret_of(platform: &Platform, request: &AccessRequest, name
             reason => format!(": {reason}: {}", status.message),
         };
         let next = match status.status {
-            Some(Verdict::Denied) => "it is decided again when what it asks for, or what stands against it, changes",
+            Some(Verdict::Denied) => {
+                "ask for less, or have that changed which stands against it: it is decided again by itself"
+            }
             Some(Verdict::Granted | Verdict::Pending) | None => "wait for it with --wait",
         };
         return Err(anyhow!(
-            "AccessRequest {namespace}/{name} is {verdict}{why}; {next}, or look with kubectl describe accessrequest \
+            "AccessRequest {namespace}/{name} is {verdict}{why}; {next}; all of it: kubectl describe accessrequest \
              {name} -n {namespace}"
         ));
     };

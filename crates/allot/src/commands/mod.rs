@@ -8,6 +8,7 @@ mod demo;
 mod dry_run;
 mod explain;
 mod help;
+mod merge;
 mod provider_guard;
 mod reading;
 mod request;

@@ -34,7 +34,7 @@ pub(crate) use beside::{Replica, ReplicaOptions, Role};
 use certificates::Issuer;
 use children::{Children, ChildrenConfig};
 pub(crate) use files::{DataFolder, write_private};
-pub(crate) use outputs::check_place;
+pub(crate) use outputs::{check_place, is_written_by_up};
 pub(crate) use seams::seams;
 
 /// What the platform is called in kubeconfigs.

@@ -58,6 +58,13 @@ pub(crate) fn check_kubeconfig(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Whether the text is a kubeconfig of a platform and of nothing else, which is written anew at each start.
+pub(crate) fn is_written_by_up(text: &str) -> bool {
+    Kubeconfig::from_yaml(text).is_ok_and(|there| {
+        !there.clusters.is_empty() && there.clusters.iter().all(|cluster| cluster.name == CLUSTER_NAME)
+    })
+}
+
 /// How much longer an old kubeconfig has to hold to be kept: until somebody has made room.
 const SPARE_SECS: i64 = 24 * 3600;
 

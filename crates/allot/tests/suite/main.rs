@@ -17,6 +17,7 @@ mod guarded;
 mod harness;
 mod kind;
 mod kube_rs;
+mod merge;
 mod oidc;
 mod outside;
 mod policy;
