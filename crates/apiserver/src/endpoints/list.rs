@@ -8,6 +8,7 @@ use allotment_machinery::selector::{FieldSelector, FieldTerm, LabelSelector};
 use allotment_store::{Entry, ListQuery, Revision, Scope, StoreError};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use memchr::memmem::Finder;
 
 use super::options::{ListOptions, RevisionMatch};
 use super::store;
@@ -42,6 +43,9 @@ pub(crate) struct ListPage {
 pub(super) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
+    /// What stands in the text of whatever has the labels: their keys, as JSON. Most objects have none of them, and need
+    /// not be taken apart to be told so.
+    keys: Vec<Finder<'static>>,
 }
 
 impl Selection {
@@ -50,7 +54,9 @@ impl Selection {
         for term in options.fields.terms() {
             check_field(row, &term.field)?;
         }
-        Ok(Selection { labels: options.labels.clone(), fields: options.fields.clone() })
+        // Keys of labels have no character that JSON writes otherwise.
+        let keys = options.labels.required_keys().map(|key| Finder::new(&format!("\"{key}\"")).into_owned()).collect();
+        Ok(Selection { labels: options.labels.clone(), fields: options.fields.clone(), keys })
     }
 
     /// The same of the one object that a path names.
@@ -96,6 +102,9 @@ impl Selection {
         let needs_fields = self.fields.terms().iter().any(|term| !of_metadata(&term.field));
         if self.labels.is_everything() && !needs_fields {
             return true;
+        }
+        if !self.keys.iter().all(|key| key.find(&entry.body).is_some()) {
+            return false;
         }
         let Ok(object) = store::object_of(row, &entry.body) else { return false };
         let labels = object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);

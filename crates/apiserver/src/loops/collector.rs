@@ -9,7 +9,7 @@ use allotment_machinery::object::metadata_mut;
 
 use super::Known;
 use super::graph::{self, Owner, Place};
-use super::index::has_finalizer;
+use super::index::{has_finalizer, may_be_deleting, uid};
 use super::objects::{Failure, Object, Objects, retain};
 use crate::endpoints::Propagation;
 
@@ -87,14 +87,16 @@ async fn look_up(objects: &Objects, owner: &Owner, dependent: &Place) -> Result<
     }
     let namespace = if kind.namespaced { Arc::clone(&dependent.namespace) } else { Arc::from("") };
     let place = Place { resource: kind.resource(), namespace, name: Arc::from(&*owner.name) };
-    Ok(match objects.get(&place).await? {
-        None => Found::Dangling,
-        Some(found) if found.uid() != &*owner.uid => Found::Dangling,
-        Some(found) => match found.metadata() {
-            Some(metadata) if found.is_deleting() && has_finalizer(metadata, FINALIZER_FOREGROUND) => Found::Waiting,
-            _ => Found::Solid,
-        },
-    })
+    let Some(found) = objects.entry(&place).await?.filter(|found| uid(found) == &*owner.uid) else {
+        return Ok(Found::Dangling);
+    };
+    if !may_be_deleting(&found) {
+        return Ok(Found::Solid);
+    }
+    let waits = Object::read(found).is_some_and(|found| {
+        found.is_deleting() && found.metadata().is_some_and(|metadata| has_finalizer(metadata, FINALIZER_FOREGROUND))
+    });
+    Ok(if waits { Found::Waiting } else { Found::Solid })
 }
 
 /// Carries on with a deletion that waits for the garbage collector.

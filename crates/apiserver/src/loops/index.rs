@@ -89,9 +89,8 @@ impl Objects {
     fn changed(&mut self, entry: &Entry, new: bool) -> Vec<Work> {
         let place = Place::of(entry);
         // Most objects have none of what matters here, and are not parsed.
-        let head = entry.body.get(..entry.splice as usize).unwrap_or(&entry.body);
-        let deleting = contains(head, b"\"deletionTimestamp\"");
-        let owned = contains(head, b"\"ownerReferences\"");
+        let deleting = may_be_deleting(entry);
+        let owned = contains(head(entry), b"\"ownerReferences\"");
         let metadata = if deleting || owned { metadata(entry) } else { None };
         let mut work = self.of_kind(entry, Some(deleting), new);
         if owned || self.graph.knows(&place) {
@@ -189,8 +188,18 @@ impl Objects {
     }
 }
 
+/// Whether an object has a time of deletion, or looks like it; told without parsing it.
+pub(super) fn may_be_deleting(entry: &Entry) -> bool {
+    contains(head(entry), b"\"deletionTimestamp\"")
+}
+
+/// The stored form up to the resource version, with which all members of the metadata lie that matter here.
+fn head(entry: &Entry) -> &[u8] {
+    entry.body.get(..entry.splice as usize).unwrap_or(&entry.body)
+}
+
 fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
+    memchr::memmem::find(text, part).is_some()
 }
 
 fn metadata(entry: &Entry) -> Option<Map> {
@@ -210,7 +219,7 @@ pub(super) fn has_finalizer(metadata: &Map, finalizer: &str) -> bool {
 }
 
 /// The UID, which follows the resource version in the stored form.
-fn uid(entry: &Entry) -> &str {
+pub(super) fn uid(entry: &Entry) -> &str {
     const MARK: &str = "\"uid\":\"";
     let tail = entry.body.get(entry.splice as usize..).unwrap_or_default();
     let text = std::str::from_utf8(tail.get(..tail.len().min(256)).unwrap_or_default())

@@ -118,7 +118,12 @@ impl Objects {
 
     /// The newest state of an object.
     pub(super) async fn get(&self, place: &Place) -> Result<Option<Object>, Failure> {
-        Ok(self.cx.server.store().get(&self.key(place)).await?.and_then(Object::read))
+        Ok(self.entry(place).await?.and_then(Object::read))
+    }
+
+    /// The same as it is stored.
+    pub(super) async fn entry(&self, place: &Place) -> Result<Option<Arc<Entry>>, Failure> {
+        Ok(self.cx.server.store().get(&self.key(place)).await?)
     }
 
     /// Part of a collection, from the beginning; and how many objects come after it.

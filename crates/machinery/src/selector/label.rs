@@ -240,6 +240,14 @@ impl LabelSelector {
         self.requirements.as_ref().is_some_and(|all| all.iter().all(|requirement| requirement.matches(labels)))
     }
 
+    /// The keys of labels that whatever is selected has.
+    pub fn required_keys(&self) -> impl Iterator<Item = &str> {
+        let requires = |requirement: &&Requirement| {
+            !matches!(requirement.operator, Operator::NotEquals | Operator::NotIn | Operator::DoesNotExist)
+        };
+        self.requirements().iter().filter(requires).map(Requirement::key)
+    }
+
     /// The one value that label `key` must have, if the selector asks for one.
     pub fn exact(&self, key: &str) -> Option<&str> {
         let requirement = self.requirements().iter().find(|requirement| requirement.key == key)?;

@@ -207,4 +207,14 @@ proptest! {
         let of = |operator| Requirement::new(&key, operator, values.clone()).expect("valid").matches(Some(&labels));
         prop_assert_ne!(of(Operator::In), of(Operator::NotIn));
     }
+    #[test]
+    fn whatever_is_selected_has_the_keys_that_are_required(
+        text in "(!?[ab]|[ab](=|!=| in | notin )[(]?[xy][)]?)(,!?[ab])?", label in prop::option::of("[xy]"),
+    ) {
+        if let Ok(selector) = text.parse::<LabelSelector>() {
+            let labels = label.as_deref().map(|label| labels(&[("a", label)]));
+            let has = |key: &str| labels.as_ref().is_some_and(|labels| labels.get(key).is_some());
+            prop_assert!(!selector.matches(labels.as_ref()) || selector.required_keys().all(has));
+        }
+    }
 }
