@@ -77,9 +77,9 @@ pub(crate) struct Candidates<'a, S> {
 }
 
 impl<'a, S> Candidates<'a, S> {
-    /// None yet.
-    pub(crate) fn new() -> Self {
-        Candidates { groups: Vec::new() }
+    /// None yet, and room for so many groups.
+    pub(crate) fn with_capacity(groups: usize) -> Self {
+        Candidates { groups: Vec::with_capacity(groups) }
     }
 
     /// Adds a profile by itself; one that lacks nothing is not listed.
@@ -111,16 +111,14 @@ impl<'a, S> Candidates<'a, S> {
     }
 
     /// The findings to list. `unmet` tells what the candidates of a group lack, as much as was said when they were added.
-    pub(crate) fn bounded(mut self, unmet: impl Fn(&S) -> Vec<Unmet>) -> Findings {
-        self.groups.sort_by_key(|group| group.count);
+    pub(crate) fn bounded(self, unmet: impl Fn(&S) -> Vec<Unmet>) -> Findings {
         let mut findings = Findings::default();
-        // By group: which of those that lack something it is.
-        let mut lacking: Option<(usize, usize)> = None;
-        let mut begin = 0;
-        for lacking_as_much in self.groups.chunk_by(|left, right| left.count == right.count) {
-            let most = MAX_FINDINGS.saturating_sub(findings.listed.len());
-            for candidate in first(lacking_as_much, begin, most) {
-                let at = match lacking.filter(|(group, _)| *group == candidate.group) {
+        // The group that was listed last, and where what it lacks stands.
+        let mut last: Option<(usize, usize)> = None;
+        let mut count = self.groups.iter().map(|group| group.count).min();
+        while let Some(lacking) = count.filter(|_| findings.listed.len() < MAX_FINDINGS) {
+            for candidate in self.first(lacking, MAX_FINDINGS - findings.listed.len()) {
+                let at = match last.filter(|(group, _)| *group == candidate.group) {
                     Some((_, at)) => at,
                     None => {
                         let group = &self.groups[candidate.group];
@@ -131,41 +129,41 @@ impl<'a, S> Candidates<'a, S> {
                         findings.lacks.len() - 1
                     }
                 };
-                lacking = Some((candidate.group, at));
+                last = Some((candidate.group, at));
                 findings.listed.push((at, candidate.cluster.cloned()));
             }
-            begin += lacking_as_much.len();
+            count = self.groups.iter().map(|group| group.count).filter(|count| *count > lacking).min();
         }
         let total: usize = self.groups.iter().map(|group| group.len() * group.count).sum();
         let found: usize = findings.candidates().map(|(lack, _)| lack.unmet.len()).sum();
         findings.omitted = total - found.min(MAX_FINDINGS);
         findings
     }
-}
 
-/// The first candidates of these groups, so many at most. `begin` is the place of the first group.
-fn first<'a, S>(groups: &[Group<'a, S>], begin: usize, most: usize) -> Vec<Candidate<'a>> {
-    let mut first: Vec<Candidate<'a>> = Vec::with_capacity(if most == 0 { 0 } else { MAX_FINDINGS });
-    for (index, group) in groups.iter().enumerate().filter(|_| most > 0) {
-        // Each group is sorted: the first that comes too late ends it, and who follows the last of all does so to the end.
-        let mut last_of_all = false;
-        for candidate in group.candidates(begin + index) {
-            last_of_all = last_of_all || first.last().is_none_or(|last| *last < candidate);
-            if last_of_all {
-                if first.len() == most {
-                    break;
+    /// The first candidates of those that lack so much, so many at most.
+    fn first(&self, lacking: usize, most: usize) -> Vec<Candidate<'a>> {
+        let mut first: Vec<Candidate<'a>> = Vec::with_capacity(most);
+        for (index, group) in self.groups.iter().enumerate().filter(|(_, group)| group.count == lacking) {
+            // Each group is sorted: the first that comes too late ends it, and who follows the last of all does so to the end.
+            let mut last_of_all = false;
+            for candidate in group.candidates(index) {
+                last_of_all = last_of_all || first.last().is_none_or(|last| *last < candidate);
+                if last_of_all {
+                    if first.len() == most {
+                        break;
+                    }
+                    first.push(candidate);
+                    continue;
                 }
-                first.push(candidate);
-                continue;
+                if first.len() == most {
+                    first.pop();
+                }
+                let place = first.partition_point(|earlier| *earlier < candidate);
+                first.insert(place, candidate);
             }
-            if first.len() == most {
-                first.pop();
-            }
-            let place = first.partition_point(|earlier| *earlier < candidate);
-            first.insert(place, candidate);
         }
+        first
     }
-    first
 }
 
 /// What one or more candidates of a profile lack.
@@ -230,7 +228,7 @@ struct Listed<'a> {
 impl Findings {
     /// Of no provider: these requirements are unmet whoever would meet them.
     pub(crate) fn of_nobody(unmet: Vec<Unmet>) -> Self {
-        let mut candidates = Candidates::new();
+        let mut candidates = Candidates::with_capacity(1);
         candidates.add_profile("", "", unmet.len(), unmet);
         candidates.bounded(Clone::clone)
     }
@@ -328,7 +326,7 @@ mod tests {
     /// Findings of candidates, each with what it lacks: `(provider, profile, cluster, unmet)`.
     fn bounded(candidates: &[(&str, &str, &str, Vec<Unmet>)]) -> Findings {
         let names: Vec<Arc<str>> = candidates.iter().map(|(_, _, cluster, _)| Arc::from(*cluster)).collect();
-        let mut collected = Candidates::new();
+        let mut collected = Candidates::with_capacity(0);
         for ((provider, profile, _, unmet), name) in candidates.iter().zip(&names) {
             match name.is_empty() {
                 true => collected.add_profile(provider, profile, unmet.len(), unmet),

@@ -417,7 +417,7 @@ impl Snapshot {
         message: String,
         of_fitting: Option<(FindingReason, String)>,
     ) -> Refusal {
-        let mut candidates = Candidates::new();
+        let mut candidates = Candidates::with_capacity(self.alike.len() + self.profiles.len());
         for (provider, profiles) in &self.profiles {
             for (name, profile) in profiles {
                 let mut unmet = self.unmet_by_profile(provider, name, profile, search.asked);

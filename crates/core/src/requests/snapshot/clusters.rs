@@ -15,7 +15,7 @@ use crate::write::ObjectKey;
 
 impl Snapshot {
     pub(super) fn set_cluster(&mut self, key: ObjectKey, cluster: Option<Arc<Cluster>>) {
-        let (old, new) = (self.clusters.remove(&key), cluster);
+        let (old, new) = (self.clusters.take(&key), cluster);
         let change = Change::between(old.as_deref(), new.as_deref());
         self.index(&key, &change);
         self.remember_gone(&change);
@@ -25,6 +25,8 @@ impl Snapshot {
                 self.due_access.extend(self.live_access.get(uid).into_iter().flatten().cloned());
             }
         }
+        // Other words about it move nothing.
+        let moves = !change.same || !change.left.is_empty() || !change.came.is_empty();
         let concerned: Vec<ObjectKey> = change.left.iter().chain(change.came).map(tenant_key).collect();
         let (spares, standing) = (self.spares_beside(&change), !change.same && self.stands_otherwise(&change));
         if !change.same && self.gives_room_in_its_profile(&change) {
@@ -35,13 +37,16 @@ impl Snapshot {
                 self.clusters.insert(key.clone(), new);
                 self.due_clusters.insert(key.clone());
             }
-            None => _ = self.due_clusters.remove(&key),
+            None => {
+                self.clusters.remove(&key);
+                self.due_clusters.remove(&key);
+            }
         }
         for purpose in spares {
             self.due_clusters.extend(self.unused_spares.get(&purpose).into_iter().flatten().cloned());
             self.due_purposes.insert(purpose);
         }
-        if self.settle(&key) || standing {
+        if (moves && self.settle(&key)) || standing {
             // Whoever asks for nothing that it lists can neither join it nor make another in its place.
             let both = old.iter().chain(self.clusters.get(&key));
             let purposes = both.flat_map(|cluster| &cluster.spec.purposes).cloned().collect();

@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Values by key.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyed<K, V> {
-    /// By hash of the key; never empty, nearly always of one.
+    /// By hash of the key; nearly always of one.
     entries: BTreeMap<u64, Vec<(K, V)>>,
 }
 
@@ -61,12 +61,23 @@ impl<K: Hash + Ord, V> Keyed<K, V> {
     {
         let hash = hash(key);
         let same_hash = self.entries.get_mut(&hash)?;
-        let index = same_hash.iter().position(|(have, _)| have.borrow() == key)?;
-        let (_, value) = same_hash.swap_remove(index);
+        let index = same_hash.iter().position(|(have, _)| have.borrow() == key);
+        let value = index.map(|index| same_hash.swap_remove(index).1);
         if same_hash.is_empty() {
             self.entries.remove(&hash);
         }
-        Some(value)
+        value
+    }
+
+    /// Takes a value out that is to be replaced by [`Keyed::insert`] or, where none comes, by [`Keyed::remove`]: its place is
+    /// kept for it.
+    pub(super) fn take<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let same_hash = self.entries.get_mut(&hash(key))?;
+        let index = same_hash.iter().position(|(have, _)| have.borrow() == key)?;
+        Some(same_hash.swap_remove(index).1)
     }
 
     /// The value is as given now, or none. Gives what was there before.
@@ -134,7 +145,14 @@ mod tests {
                     Some(value) => sorted.insert(Alike(key), value),
                     None => sorted.remove(&Alike(key)),
                 };
-                prop_assert_eq!(keyed.put(Alike(key), value), before);
+                if before.is_some_and(|before| before % 2 == 0) {
+                    prop_assert_eq!(keyed.take(&Alike(key)), before);
+                    prop_assert_eq!(keyed.get(&Alike(key)), None);
+                    prop_assert_eq!(keyed.put(Alike(key), value), None);
+                } else {
+                    prop_assert_eq!(keyed.put(Alike(key), value), before);
+                }
+                prop_assert!(keyed.entries.values().all(|same_hash| !same_hash.is_empty()));
                 prop_assert_eq!(keyed.keys().collect::<Vec<_>>(), sorted.keys().collect::<Vec<_>>());
                 for key in (0..12).map(Alike) {
                     prop_assert_eq!(keyed.get(&key), sorted.get(&key));
