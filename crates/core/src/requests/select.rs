@@ -12,7 +12,7 @@ use super::aggregate::{Aggregated, Contradiction, Demand, aggregate};
 use super::conditions::is_true;
 use super::findings::{Candidates, Findings, Unmet};
 use super::namespaces::{selects, shown};
-use super::snapshot::{Alike, ProfileEntry, Shape, Snapshot, annotation, is_provisioned, running_version};
+use super::snapshot::{Alike, Origin, ProfileEntry, Shape, Snapshot, annotation, is_provisioned, running_version};
 use super::versions::{Chosen, Version};
 use crate::write::ObjectKey;
 
@@ -341,10 +341,10 @@ impl Snapshot {
         unmet
     }
 
-    fn offered(&self, alike: &Alike, asked: &Aggregated) -> Offered<'_> {
+    fn offered(&self, origin: &Origin, asked: &Aggregated) -> Offered<'_> {
         Offered {
-            profile: self.profiles.get(&alike.provider).and_then(|profiles| profiles.get(&alike.profile)),
-            fits: fitting_version(&alike.version, asked).is_some(),
+            profile: self.profiles.get(&origin.provider).and_then(|profiles| profiles.get(&origin.profile)),
+            fits: fitting_version(&origin.version, asked).is_some(),
         }
     }
 
@@ -417,7 +417,8 @@ impl Snapshot {
         message: String,
         of_fitting: Option<(FindingReason, String)>,
     ) -> Refusal {
-        let mut candidates = Candidates::with_capacity(self.alike.len() + self.profiles.len());
+        let mut candidates =
+            Candidates::with_capacity(self.profiles.len() + self.alike.values().map(BTreeMap::len).sum::<usize>());
         for (provider, profiles) in &self.profiles {
             for (name, profile) in profiles {
                 let mut unmet = self.unmet_by_profile(provider, name, profile, search.asked);
@@ -427,36 +428,33 @@ impl Snapshot {
                 candidates.add_profile(provider, name, unmet.len(), Lacking::Known(unmet));
             }
         }
-        // Those of a profile follow each other, and most have the same version.
-        let mut told: Option<(&Alike, Offered<'_>)> = None;
-        for (alike, members) in &self.alike {
-            let (provider, profile) = (&alike.provider, &alike.profile);
-            let same =
-                |told: &Alike| (&told.version, &told.profile, &told.provider) == (&alike.version, profile, provider);
-            let known = told.filter(|(told, _)| same(told));
-            let (_, offered) = *told.insert(known.unwrap_or_else(|| (alike, self.offered(alike, search.asked))));
-            let count = |overdue| {
-                let mut count = 0;
-                unmet_in(alike, overdue, offered, search, |_, _| count += 1);
-                count
-            };
-            // What is alike lacks the same, but for the age of Clusters that were never healthy.
-            if alike.provisioned {
-                let source = Lacking::Alike { alike, overdue: false };
-                candidates.add_all(provider, profile, members, count(false), source);
-                continue;
-            }
-            for (name, key) in members {
-                let overdue = self.clusters.get(key).is_some_and(|cluster| self.is_overdue(cluster, search.now));
-                candidates.add(provider, profile, name, count(overdue), Lacking::Alike { alike, overdue });
+        for (origin, groups) in &self.alike {
+            let (offered, Origin { provider, profile, .. }) = (self.offered(origin, search.asked), origin);
+            for (alike, members) in groups {
+                let count = |overdue| {
+                    let mut count = 0;
+                    unmet_in(alike, overdue, offered, search, |_, _| count += 1);
+                    count
+                };
+                // What is alike lacks the same, but for the age of Clusters that were never healthy.
+                if alike.provisioned {
+                    let source = Lacking::Alike { alike, offered, overdue: false };
+                    candidates.add_all(provider, profile, members, count(false), source);
+                    continue;
+                }
+                for (name, key) in members {
+                    let overdue = self.clusters.get(key).is_some_and(|cluster| self.is_overdue(cluster, search.now));
+                    let source = Lacking::Alike { alike, offered, overdue };
+                    candidates.add(provider, profile, name, count(overdue), source);
+                }
             }
         }
         let findings = candidates.bounded(|lacking| match lacking {
             Lacking::Known(unmet) => unmet.clone(),
-            Lacking::Alike { alike, overdue } => {
+            Lacking::Alike { alike, offered, overdue } => {
                 let mut unmet = Vec::new();
                 let add = |reason, detail: &str| unmet.push((reason, detail.to_owned()));
-                unmet_in(alike, *overdue, self.offered(alike, search.asked), search, add);
+                unmet_in(alike, *overdue, *offered, search, add);
                 unmet
             }
         });
@@ -509,7 +507,7 @@ fn unmet_in(
 /// What tells what a candidate lacks.
 enum Lacking<'a> {
     Known(Vec<Unmet>),
-    Alike { alike: &'a Alike, overdue: bool },
+    Alike { alike: &'a Alike, offered: Offered<'a>, overdue: bool },
 }
 
 /// The namespace of a Cluster that was written by hand. Whoever may write one there owns it by `clusterRef`, so it is

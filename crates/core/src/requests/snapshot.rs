@@ -31,7 +31,7 @@ use super::queue::QueueOrder;
 use super::versions::{Offer, Version};
 use crate::write::ObjectKey;
 
-pub(crate) use alike::Alike;
+pub(crate) use alike::{Alike, Origin};
 pub use clusters::same_for_provider;
 pub(crate) use keyed::Keyed;
 pub use object::{Object, ObjectKind};
@@ -93,8 +93,8 @@ pub struct Snapshot {
     pub(crate) spares: BTreeMap<BTreeSet<String>, BTreeSet<ObjectKey>>,
     slots: Keyed<ObjectKey, Slot>,
     /// All Clusters, by what requests miss in them.
-    pub(crate) alike: BTreeMap<Alike, Members>,
-    alike_of: Keyed<ObjectKey, Alike>,
+    pub(crate) alike: BTreeMap<Origin, BTreeMap<Alike, Members>>,
+    alike_of: Keyed<ObjectKey, (Origin, Alike)>,
     /// By Purpose: Clusters made for no request, of which none came yet.
     pub(crate) unused_spares: BTreeMap<String, BTreeSet<ObjectKey>>,
     pub(crate) by_purpose: BTreeMap<String, BTreeSet<ObjectKey>>,

@@ -8,14 +8,18 @@ use super::{Snapshot, is_provisioned, once_dedicated, running_version};
 use crate::requests::select::home;
 use crate::write::ObjectKey;
 
-/// All that tells what a request misses in a Cluster, but for the age of one that was never healthy.
+/// What Clusters are of, and run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Alike {
-    /// The provider and the profile, by which findings are sorted.
+pub(crate) struct Origin {
     pub(crate) provider: String,
     pub(crate) profile: String,
-    pub(crate) purposes: Vec<String>,
     pub(crate) version: String,
+}
+
+/// All else that tells what a request misses in a Cluster, but for the age of one that was never healthy.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Alike {
+    pub(crate) purposes: Vec<String>,
     pub(crate) closed: Option<FindingReason>,
     /// Whether it is, or once was, somebody's own.
     pub(crate) own: bool,
@@ -34,35 +38,43 @@ impl Snapshot {
         if self.alike_of.get(key) == alike.as_ref() {
             return false;
         }
-        if let Some(was) = self.alike_of.remove(key)
-            && let Some(members) = self.alike.get_mut(&was)
+        if let Some((origin, was)) = self.alike_of.remove(key)
+            && let Some(groups) = self.alike.get_mut(&origin)
+            && let Some(members) = groups.get_mut(&was)
         {
             members.remove(key.to_string().as_str());
             if members.is_empty() {
-                self.alike.remove(&was);
+                groups.remove(&was);
+            }
+            if groups.is_empty() {
+                self.alike.remove(&origin);
             }
         }
-        if let Some(alike) = alike {
-            self.alike.entry(alike.clone()).or_default().insert(key.to_string().into(), key.clone());
-            self.alike_of.insert(key.clone(), alike);
+        if let Some((origin, alike)) = alike {
+            let groups = self.alike.entry(origin.clone()).or_default();
+            groups.entry(alike.clone()).or_default().insert(key.to_string().into(), key.clone());
+            self.alike_of.insert(key.clone(), (origin, alike));
         }
         true
     }
 
-    fn alike(&self, cluster: &Cluster) -> Alike {
+    fn alike(&self, cluster: &Cluster) -> (Origin, Alike) {
         let spec = &cluster.spec;
-        Alike {
+        let origin = Origin {
             provider: spec.cluster_provider_ref.name.clone(),
             profile: spec.cluster_provider_ref.profile.clone(),
-            purposes: spec.purposes.clone(),
             version: running_version(cluster).to_owned(),
+        };
+        let alike = Alike {
+            purposes: spec.purposes.clone(),
             closed: self.closed(cluster),
             own: spec.dedicated == Some(true) || once_dedicated(cluster),
             untouched: spec.tenants.is_empty(),
             room: self.has_room(cluster),
             home: home(cluster),
             provisioned: is_provisioned(cluster),
-        }
+        };
+        (origin, alike)
     }
 }
 
@@ -156,12 +168,15 @@ mod tests {
             gone in prop::collection::btree_set(0usize..120, 0..20),
             ready in any::<bool>(),
             most in 1usize..3,
+            befores in prop::collection::vec(0usize..120, 120),
         ) {
             let mut snapshot = Snapshot::new();
             snapshot.apply(provider(!ready));
             snapshot.apply(purpose("x", 1));
             snapshot.apply(purpose("y", 1));
             for (number, kind) in kinds.iter().enumerate() {
+                let before = kinds[befores[number] % kinds.len()];
+                snapshot.apply(Object::Cluster(cluster(number, before)));
                 snapshot.apply(Object::Cluster(cluster(number, *kind)));
             }
             for (number, kind) in kinds.iter().enumerate().filter(|(number, _)| gone.contains(number)) {
@@ -185,6 +200,7 @@ mod tests {
             candidates.push((profile.len(), "p", String::new(), profile));
             for key in snapshot.clusters.keys() {
                 let cluster = snapshot.clusters.get(key).expect("it is there");
+                prop_assert_eq!(snapshot.slots.get(key).cloned(), snapshot.slot_of(cluster));
                 let mut unmet = unmet(&snapshot, cluster, now);
                 unmet.sort_by_key(|(reason, detail)| (reason.as_str(), *detail));
                 candidates.push((unmet.len(), &cluster.spec.cluster_provider_ref.profile, key.to_string(), unmet));

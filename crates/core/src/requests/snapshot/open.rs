@@ -66,7 +66,7 @@ impl Snapshot {
     }
 
     /// Where an open Cluster is found; whether a new one took too long is asked when it is chosen.
-    fn slot_of(&self, cluster: &Cluster) -> Option<Slot> {
+    pub(super) fn slot_of(&self, cluster: &Cluster) -> Option<Slot> {
         if self.closed(cluster).is_some() {
             return None;
         }
