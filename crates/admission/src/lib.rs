@@ -12,6 +12,7 @@ mod definitions;
 mod ownership;
 mod providers;
 mod review;
+mod said;
 mod selectors;
 mod stamp;
 mod traits;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::definitions;
 use crate::review::{Denial, Operation, Request};
+use crate::said;
 
 /// What a provider writes of a Cluster's status, beside its condition.
 const CLUSTER_STATUS: [&str; 4] = ["phase", "kubernetes", "providerStatus", "lastReconcileTime"];
@@ -53,6 +54,7 @@ fn check_cluster(request: &Request<'_>, provider: &str) -> Result<(), Denial> {
         return forbidden(format!("this Cluster is of ClusterProvider {owner:?}, not of {provider:?}"));
     }
     if request.subresource == "status" {
+        said::check_cluster(&new["status"], &old["status"])?;
         let listed = |object: &Value| object["status"]["leftovers"].as_array().cloned().unwrap_or_default();
         let (left, were) = (listed(new), listed(old));
         if left.len() < were.len() && left.iter().all(|leftover| were.contains(leftover)) {
@@ -92,7 +94,8 @@ fn check_provider(request: &Request<'_>, provider: &str) -> Result<(), Denial> {
             format!("a provider writes status.profiles of its own ClusterProvider, {provider}, and nothing else");
         return Err(Denial::Forbidden(what));
     }
-    only(&request.object["status"], &request.old_object["status"], &PROVIDER_STATUS, None)
+    only(&request.object["status"], &request.old_object["status"], &PROVIDER_STATUS, None)?;
+    said::check_profiles(&request.object["status"]["profiles"], &request.old_object["status"]["profiles"])
 }
 
 /// Refuses a change of anything but these members and that condition.

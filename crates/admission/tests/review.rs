@@ -66,10 +66,9 @@ fn invalid(kind: &str, spec: Value, expect: &[&str]) {
 
 fn snapshot() -> Snapshot {
     let mut snapshot = Snapshot::new();
-    let read = |value: Value| value;
-    let provider = read(json!({"metadata": {"name": "p"}, "spec": {"package": "builtin:p"}, "status": {"ready": true,
+    let provider = json!({"metadata": {"name": "p"}, "spec": {"package": "builtin:p"}, "status": {"ready": true,
         "profiles": [{"name": "q", "supportedVersions": [{"version": "1.30.1", "deprecated": true}, {"version": "1.31.0"}],
-            "supportedTraits": [{"trait": "a"}]}]}}));
+            "supportedTraits": [{"trait": "a"}]}]}});
     snapshot.apply(Object::Provider(Arc::new(
         serde_json::from_value(with_type(provider, "ClusterProvider")).expect("reads"),
     )));
@@ -251,7 +250,6 @@ fn types_inside_trait_expressions_are_checked_field_by_field() {
 fn names_that_no_object_can_have_are_refused_where_they_are_referred_to() {
     for (kind, spec, field) in [
         ("ClusterRequest", json!({"purposes": ["Mcp"]}), "spec.purposes[0]"),
-        ("ProviderConfig", json!({"providerRef": "A"}), "spec.providerRef"),
         (
             "Cluster",
             json!({"clusterProviderRef": {"name": "a/b", "profile": "q"}, "kubernetes": {}, "purposes": []}),
