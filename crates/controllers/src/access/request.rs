@@ -24,10 +24,10 @@ use super::secret::Answer;
 use super::{AccessSecret, inside, secret};
 use crate::clusters::{Guards, bearer};
 use crate::frame::{
-    Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, execute, is_conflict, is_gone, warn_of,
+    Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, chain, execute, is_conflict, is_gone, warn_of,
 };
 use crate::providers::outside::objects;
-use crate::providers::{AdminAccess, Directory};
+use crate::providers::{AdminAccess, Directory, ProviderError};
 use crate::world::{State, World};
 
 /// The field manager of all that this controller writes, inside Clusters too.
@@ -62,7 +62,8 @@ pub(crate) struct AccessRequests {
 /// What was seen inside the Cluster in this pass.
 enum Seen {
     NotRead,
-    Unreachable,
+    /// Why, for people, where something is known of it.
+    Unreachable(Option<String>),
     Unguarded(String),
     Gone,
     Read(InsideState),
@@ -75,6 +76,20 @@ impl Seen {
         if let (Seen::Read(state), Some(endpoint)) = (self, endpoint) {
             state.endpoint = endpoint;
         }
+    }
+}
+
+/// Why a Cluster cannot be worked in, for whoever wants access to it. What its server answered is not repeated: that may be anybody's
+/// text, and say back what it was asked with.
+fn why(error: &ReconcileError) -> String {
+    match error {
+        ReconcileError::Api(kube::Error::Api(status))
+        | ReconcileError::Provider(ProviderError::Api(kube::Error::Api(status))) => {
+            format!("an API server answers {} {}", status.code, status.reason)
+        }
+        ReconcileError::Api(error) => chain(error),
+        ReconcileError::Provider(error) => chain(error),
+        other => chain(other),
     }
 }
 
@@ -111,7 +126,7 @@ impl AccessRequests {
             request: &request,
             inside: match seen {
                 Seen::NotRead => Inside::NotRead,
-                Seen::Unreachable => Inside::Unreachable,
+                Seen::Unreachable(why) => Inside::Unreachable(why.as_deref()),
                 Seen::Unguarded(why) => Inside::Unguarded(why),
                 Seen::Gone => Inside::Gone,
                 Seen::Read(read) => Inside::Read(read),
@@ -143,7 +158,7 @@ impl AccessRequests {
                 self.looks().insert(uid, looked);
             }
             Seen::Gone => _ = self.looks().remove(&uid),
-            Seen::NotRead | Seen::Unreachable | Seen::Unguarded(_) => {}
+            Seen::NotRead | Seen::Unreachable(_) | Seen::Unguarded(_) => {}
         }
     }
 
@@ -172,10 +187,10 @@ impl AccessRequests {
         match tokio::time::timeout(PATIENCE, look).await {
             Ok(Ok(seen)) => seen,
             Ok(Err(error)) => {
-                debug!(cluster = %target.key, error = %crate::frame::chain(&error), "the Cluster cannot be read");
-                Seen::Unreachable
+                debug!(cluster = %target.key, error = %chain(&error), "the Cluster cannot be read");
+                Seen::Unreachable(Some(why(&error)))
             }
-            Err(_) => Seen::Unreachable,
+            Err(_) => Seen::Unreachable(None),
         }
     }
 
@@ -188,8 +203,8 @@ impl AccessRequests {
         }
         let put = self.guards.ensure(&target.key, &target.uid, &admin.client);
         match tokio::time::timeout(PATIENCE, put).await {
-            Ok(done) => done.map_err(|error| Seen::Unguarded(crate::frame::chain(&error))),
-            Err(_) => Err(Seen::Unreachable),
+            Ok(done) => done.map_err(|error| Seen::Unguarded(chain(&error))),
+            Err(_) => Err(Seen::Unreachable(None)),
         }
     }
 
@@ -236,7 +251,7 @@ impl AccessRequests {
         gives: &[Change],
     ) -> Result<Seen, ReconcileError> {
         let Ok(taken) = tokio::time::timeout(PATIENCE, inside::change(&admin.client, takes)).await else {
-            return Ok(Seen::Unreachable);
+            return Ok(Seen::Unreachable(None));
         };
         taken?;
         if gives.is_empty() {
@@ -247,7 +262,7 @@ impl AccessRequests {
             return Ok(without);
         }
         let Ok(given) = tokio::time::timeout(PATIENCE, inside::change(&admin.client, gives)).await else {
-            return Ok(Seen::Unreachable);
+            return Ok(Seen::Unreachable(None));
         };
         given?;
         Ok(Seen::NotRead)
@@ -417,7 +432,7 @@ impl AccessRequests {
             match plan {
                 AccessPlan::Done { again } => {
                     self.keep_look(&request, &seen);
-                    let unreachable = matches!(seen, Seen::Unreachable | Seen::Unguarded(_)).then_some(LOOK_AGAIN);
+                    let unreachable = matches!(seen, Seen::Unreachable(_) | Seen::Unguarded(_)).then_some(LOOK_AGAIN);
                     let again = again.map(|at| self.seams.until(at)).into_iter().chain(unreachable).min();
                     return Ok(again.map_or(Next::Change, Next::After));
                 }

@@ -157,8 +157,8 @@ pub enum ProviderError {
     Unanswered {
         /// The ClusterProvider.
         provider: String,
-        /// `did not answer within 30 s`
-        what: &'static str,
+        /// `has no heartbeat, and is not asked`
+        what: String,
     },
     /// There is nothing of that Cluster.
     #[error("there is no control plane for Cluster {namespace}/{name}")]

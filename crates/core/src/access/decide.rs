@@ -20,6 +20,7 @@ use super::plan::{
 };
 use super::status::{self, Told};
 use super::{delegated, inside};
+use crate::providers::one_line;
 use crate::requests::{
     Snapshot, annotate, configured_metadata, has_finalizer, is_forced, remove_finalizer, whole_seconds,
 };
@@ -27,6 +28,8 @@ use crate::write::{Kind, ObjectKey, Write};
 
 /// A token is renewed after this part, in percent, of the lifetime that it came with.
 const RENEW_AT_PERCENT: i64 = 80;
+/// How much of why there is no admin access is told, in bytes.
+const MOST_WHY: usize = 300;
 /// When to look again for a namespace that somebody has to make: no event tells of it.
 const NAMESPACE_AGAIN_SECS: i64 = 10;
 /// When to look again whether names with a tenant's prefix are gone: no event tells of it, and a look lists all that is
@@ -96,9 +99,9 @@ fn by_platform(
         Inside::NotRead | Inside::Gone => {
             AccessPlan::Observe { cluster: allowed.target.clone(), namespaces: inside::namespaces(request) }
         }
-        Inside::Unreachable | Inside::Unguarded(_) if is_granted(request) => AccessPlan::Done { again: None },
-        Inside::Unreachable => {
-            let message = format!("there is no admin access to Cluster {} at the moment", allowed.target.key);
+        Inside::Unreachable(_) | Inside::Unguarded(_) if is_granted(request) => AccessPlan::Done { again: None },
+        Inside::Unreachable(why) => {
+            let message = no_admin_access(request, allowed, why);
             tell(observed, &Told::Refused(&Refused::new(AccessReason::NoAdminAccess, message)), None)
         }
         Inside::Unguarded(why) => {
@@ -113,6 +116,18 @@ fn by_platform(
                 None => unknown_user(observed, allowed),
             },
         },
+    }
+}
+
+/// What is said while nobody gets in. Where nothing new is known, such as while a server is still waited for, what was said
+/// before goes on to be said: it would change with each look.
+fn no_admin_access(request: &AccessRequest, allowed: &Allowed, why: Option<&str>) -> String {
+    let message = format!("there is no admin access to Cluster {} at the moment", allowed.target.key);
+    let said = request.status.as_ref().filter(|status| status.reason == AccessReason::NoAdminAccess.as_str());
+    match (why, said) {
+        (Some(why), _) => format!("{message}: {}", one_line(why, MOST_WHY)),
+        (None, Some(said)) if said.message.starts_with(&message) => said.message.clone(),
+        (None, _) => message,
     }
 }
 
@@ -379,7 +394,7 @@ fn revoke_own(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Op
             let takes = inside::removal(state);
             return Some(AccessPlan::Change { cluster: cluster.clone(), takes, gives: Vec::new() });
         }
-        (Some(_), Inside::Unreachable) => true,
+        (Some(_), Inside::Unreachable(_)) => true,
         // Nothing was given there yet that would have to be taken; it is read anew first.
         (Some(cluster), Inside::Unguarded(_)) => {
             return Some(AccessPlan::Observe { cluster: cluster.clone(), namespaces: inside::namespaces(request) });

@@ -42,8 +42,8 @@ pub struct Looked {
 pub enum Inside<'a> {
     /// Not read in this pass.
     NotRead,
-    /// Its provider gave no admin access, or the Cluster did not answer in time.
-    Unreachable,
+    /// Its provider gave no admin access, or the Cluster did not answer; why, for people, where something new is known of it.
+    Unreachable(Option<&'a str>),
     /// The Cluster is shared, and does not keep its tenants to their prefixes, for this reason: nobody gets rights there.
     Unguarded(&'a str),
     /// The Cluster does not exist any more.

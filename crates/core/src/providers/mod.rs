@@ -14,6 +14,7 @@ mod kind;
 mod package;
 mod plane;
 mod provider;
+mod text;
 
 pub use deployment::{Deployed, deployment_objects};
 pub use desk::{ANSWER_LIMIT, DeskStep, MOST_ASKED, Sitting, decide_desk};
@@ -31,3 +32,4 @@ pub use kind::{
 pub use package::{PackageRef, Refusal, outside_group};
 pub use plane::{Answer, Health, PlaneObserved, PlanePlan, Removal, decide_plane};
 pub use provider::{Package, ProviderObserved, ProviderPlan, Readiness, Run, decide_provider, is_served};
+pub use text::one_line;

@@ -27,6 +27,8 @@ use crate::providers::kubeconfig::ForeignKubeconfig;
 use crate::providers::{AdminAccess, Endpoint, ProviderError};
 
 const MANAGER: &str = "allot-providers";
+/// What is said of a provider that has not answered.
+const SILENT: &str = "did not answer within 30 s, and is asked again later";
 /// How long it is remembered that nobody answered for a Cluster.
 const FORGET_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
@@ -48,6 +50,8 @@ struct Place {
     /// Until when the open question asks.
     until: Option<Timestamp>,
     held: Option<Held>,
+    /// What was wrong with the last answer, where it could not be used.
+    fault: Option<String>,
 }
 
 struct Held {
@@ -99,7 +103,8 @@ impl Desk {
     /// Admin access to the Cluster of that UID. Waits while the provider may still answer; a caller that gives up
     /// earlier leaves the question as it is, and finds the answer when it comes again.
     pub(super) async fn ask(&self, provider: &str, uid: &str, alive: bool) -> Result<AdminAccess, ProviderError> {
-        let unanswered = |what| ProviderError::Unanswered { provider: provider.to_owned(), what };
+        let unanswered =
+            |what: &str| ProviderError::Unanswered { provider: provider.to_owned(), what: what.to_owned() };
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -123,13 +128,21 @@ impl Desk {
                 }
                 (DeskStep::GiveUp { .. }, _) => {
                     self.clearing.add(ObjectKey::new(provider, uid));
-                    return Err(unanswered("did not answer within 30 s"));
+                    return Err(unanswered(SILENT));
                 }
-                (DeskStep::Later(_), _) => return Err(unanswered("did not answer, and is asked again later")),
+                (DeskStep::Later(_), _) => return Err(unanswered(&self.why(provider, uid))),
                 (DeskStep::Full, _) => return Err(unanswered("has as many questions open as it may have")),
                 (DeskStep::Dead, _) => return Err(unanswered("has no heartbeat, and is not asked")),
             }
         }
+    }
+
+    /// Why there is no answer, while it is not asked for again.
+    fn why(&self, provider: &str, uid: &str) -> String {
+        let places = self.places();
+        let fault = places.get(provider).and_then(|of_provider| of_provider.get(uid)?.fault.clone());
+        let told = fault.map(|fault| format!("gave an answer that cannot be used: {fault}; it is asked again later"));
+        told.unwrap_or_else(|| SILENT.to_owned())
     }
 
     /// Decides, and notes what was decided; with the access where it is to be used.
@@ -155,7 +168,12 @@ impl Desk {
                 return (step, access);
             }
             DeskStep::Ask { until, failures } => {
-                *place = Place { sitting: Sitting::Asked { at: now, failures }, until: Some(until), held: None };
+                *place = Place {
+                    sitting: Sitting::Asked { at: now, failures },
+                    until: Some(until),
+                    held: None,
+                    fault: None,
+                };
             }
             DeskStep::GiveUp { failures } => {
                 place.sitting = Sitting::Silent { since: now, failures };
@@ -205,13 +223,15 @@ impl Desk {
             let (Sitting::Asked { failures, .. }, Some(until)) = (place.sitting, place.until) else { continue };
             match held(&answer.0) {
                 Ok(held) => {
-                    *place = Place { sitting: Sitting::Answered { until }, until: None, held: Some(held) };
+                    *place = Place { sitting: Sitting::Answered { until }, until: None, held: Some(held), fault: None };
                 }
                 Err(fault) => {
                     // Not what stands in it: that would be a credential.
                     warn!(provider, cluster = %uid, error = %chain(&fault), "the provider's answer cannot be used");
                     let failures = failures.saturating_add(1);
-                    *place = Place { sitting: Sitting::Silent { since: now, failures }, until: None, held: None };
+                    let fault = Some(chain(&fault));
+                    *place =
+                        Place { sitting: Sitting::Silent { since: now, failures }, until: None, held: None, fault };
                 }
             }
         }

@@ -130,7 +130,7 @@ impl World {
                 inside: match &inside {
                     None if unguarded => Inside::Unguarded("its API server is too old"),
                     None => Inside::NotRead,
-                    Some(None) => Inside::Unreachable,
+                    Some(None) => Inside::Unreachable(None),
                     Some(Some(state)) => Inside::Read(state),
                 },
                 secret: secret.as_ref(),
