@@ -33,16 +33,13 @@ class Plane:
         self.folder, self.process = pathlib.Path.cwd() / "clusters" / uid, None
 
     def ensure(self):
-        """Starts it if it does not run; gives its version once it answers."""
+        """Starts it if it does not run; gives its version, once it answers."""
         if self.process is None or self.process.poll() is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             command = [os.environ["ALLOT"], "up", "--listen", "127.0.0.1:0", "--data-dir", self.folder / "data"]
             log = open(self.folder / "log", "ab")
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        try:
-            return self.api().call("GET", "/version")["gitVersion"].lstrip("v")
-        except OSError:  # not yet
-            return None
+        return self.api().call("GET", "/version")["gitVersion"].lstrip("v")
 
     def api(self):  # by the administrator's kubeconfig that it writes
         text, pem = (self.folder / "data/kubeconfig").read_text(), self.folder / "admin.pem"
@@ -53,7 +50,7 @@ class Plane:
         return api
 
     def admin(self, seconds):
-        """A kubeconfig with all rights that ends after that time."""
+        """A kubeconfig with all rights that ends after that time, in base64."""
         api, name, accounts = self.api(), "platform-admin", CORE + "/namespaces/kube-system/serviceaccounts"
         api.apply(f"{accounts}/{name}", "v1", "ServiceAccount", {"name": name})
         api.apply(f"/apis/{RBAC}/v1/clusterrolebindings/{name}", RBAC + "/v1", "ClusterRoleBinding", {"name": name},
@@ -61,12 +58,20 @@ class Plane:
                   subjects=[{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}])
         token = api.call("POST", f"{accounts}/{name}/token", {"spec": {"expirationSeconds": seconds}})["status"]["token"]
         cluster = {"server": api.server, "certificate-authority-data": api.authority}
-        return json.dumps({"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-                           "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "c", "user": {"token": token}}]})
+        file = {"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+                "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "c", "user": {"token": token}}]}
+        return base64.b64encode(json.dumps(file).encode()).decode()
 
     def stop(self):
         if self.process is not None:
             self.process.terminate(), self.process.wait()
+
+def attempt(what, act, *arguments):
+    """Does it. One Cluster that cannot be served now holds up no other: the next turn tries again."""
+    try:
+        return act(*arguments)
+    except (OSError, KeyError, ValueError) as error:
+        print(f"trying {what} again:", error, flush=True)
 
 class Provider:
     def __init__(self, name, kubeconfig):  # which is JSON; the token is read anew for each call, since it is renewed
@@ -85,9 +90,6 @@ class Provider:
                        spec={"group": GROUP, "scope": "Cluster", "names": names, "versions": versions})
 
     def turn(self):
-        now = datetime.now(timezone.utc)
-        beat = {"holderIdentity": str(os.getpid()), "leaseDurationSeconds": 10, "renewTime": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}"}
-        self.api.call("PATCH", f"{LEASES}/provider-{self.name}", {"spec": beat})
         configs = self.api.call("GET", f"/apis/{GROUP}/v1alpha1/providerconfigs")["items"]
         profiles = [{"name": config["metadata"]["name"], "providerConfigRef": {"name": config["metadata"]["name"]},
                      "supportedVersions": [{"version": "1.36.3"}], "supportedTraits": [{"trait": trait} for trait in TRAITS]}
@@ -97,8 +99,11 @@ class Provider:
             self.api.call("PATCH", own + "/status", {"status": {"profiles": profiles}})
         for cluster in self.api.call("GET", OURS + "/clusters")["items"]:
             if cluster["spec"]["clusterProviderRef"]["name"] == self.name:
-                self.serve(cluster, cluster["metadata"])
-        self.answer(now)
+                attempt(cluster["metadata"]["name"], self.serve, cluster, cluster["metadata"])
+        self.answer(now := datetime.now(timezone.utc))
+        # Last, so that it says that a turn was done: one that fails for good is seen to miss its heartbeat.
+        beat = {"holderIdentity": str(os.getpid()), "leaseDurationSeconds": 15, "renewTime": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}"}
+        self.api.call("PATCH", f"{LEASES}/provider-{self.name}", {"spec": beat})
 
     def serve(self, cluster, meta):
         path, going = f"{OURS}/namespaces/{meta['namespace']}/clusters/{meta['name']}", "deletionTimestamp" in meta
@@ -112,7 +117,7 @@ class Provider:
             return write([])
         if self.finalizer not in held:  # what is made is made under the finalizer only
             return going or write(held + [self.finalizer])
-        version = self.planes.setdefault(uid, Plane(uid)).ensure()
+        version = attempt(meta["name"], self.planes.setdefault(uid, Plane(uid)).ensure)
         truth, phase, reason = ("True", "Succeeded", "AllGood") if version else ("False", "Progressing", "Starting")
         if ("ClusterHealthy", truth) in [(said["type"], said["status"]) for said in status.get("conditions", [])]:
             return None
@@ -129,21 +134,16 @@ class Provider:
         left = {key[len(DESK):]: int(seconds(until)) for key, until in secret["metadata"].get("annotations", {}).items() if DESK in key}
         data = {uid: None for uid in there if left.get(uid, 0) <= 0}
         for uid in (uid for uid in left if left[uid] > 0 and uid in self.planes and uid not in there):
-            data[uid] = base64.b64encode(self.planes[uid].admin(left[uid]).encode()).decode()
+            data[uid] = attempt(uid, self.planes[uid].admin, left[uid])
         if data:
             self.api.call("PATCH", path, {"data": data})
 
 flags = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 provider = Provider(flags["--provider-name"], flags["--kubeconfig"])
-if sys.argv[1] == "init":
-    sys.exit(provider.init())
+sys.argv[1] == "init" and sys.exit(provider.init())
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 try:
     while True:
-        try:
-            provider.turn()
-        except (OSError, KeyError) as error:
-            print("trying again:", error, flush=True)
-        time.sleep(0.5)
+        attempt("all of it", provider.turn), time.sleep(0.5)
 finally:
     [plane.stop() for plane in provider.planes.values()]

@@ -67,7 +67,11 @@ pub(crate) fn example_provider() -> Result<()> {
     let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&others)))?;
     let suite = ["test", "--locked", "-p", "allot", "--test", "suite", "--", "--include-ignored"];
     let programs = assets::kubernetes()?;
-    run(cargo().args(suite).args(["contract::", "outside::"]).env("PATH", path).env("ALLOTMENT_KUBERNETES", programs))
+    run(cargo()
+        .args(suite)
+        .args(["children::", "contract::", "outside::"])
+        .env("PATH", path)
+        .env("ALLOTMENT_KUBERNETES", programs))
 }
 
 impl With {

@@ -287,6 +287,9 @@ pub(crate) struct Completion {
 /// `allot provider-guard`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProviderGuard {
+    /// A file that is locked while the program runs, and waited for: a guard that a killed server left may still end its program
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lock: PathBuf,
     /// The program
     pub(crate) program: PathBuf,
     /// Its arguments

@@ -1,11 +1,16 @@
 //! `allot provider-guard`: stands between a server and the provider that it started, and ends the provider once the server
 //! says so, or is no more. Nobody types it.
 //!
+//! It holds a lock from before the provider begins until it is gone: a server that was killed and started again would else run
+//! the next provider beside the last one, which has ten seconds to end.
+//!
 //! The server's sign is the end of our standard input: it closes when the server wants so, and when the server dies, even
 //! by a signal that nothing can catch. The provider has a process group of its own, so that what it started ends with it.
 
+use std::fs::{File, TryLockError};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -15,13 +20,15 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::cli::ProviderGuard;
 use crate::exit::Outcome;
 
 /// How long a provider may take to end by itself.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How often it is tried to take the lock.
+const LOCK_AGAIN: Duration = Duration::from_millis(50);
 /// What the shell adds to the number of a signal.
 const SIGNALLED: i32 = 128;
 
@@ -29,6 +36,13 @@ const SIGNALLED: i32 = 128;
 pub(crate) async fn run(arguments: ProviderGuard) -> Outcome {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
+    let lock = tokio::select! {
+        biased;
+        lock = locked(&arguments.lock) => lock?,
+        () = input_ends() => return Ok(()),
+        _ = terminate.recv() => return Ok(()),
+        _ = interrupt.recv() => return Ok(()),
+    };
     let mut command = Command::new(&arguments.program);
     command.args(&arguments.arguments).stdin(Stdio::null()).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot start {}", arguments.program.display()))?;
@@ -53,8 +67,28 @@ pub(crate) async fn run(arguments: ProviderGuard) -> Outcome {
         Some(status) => status,
         None => child.wait().await.context("cannot wait for the provider")?,
     };
+    drop(lock);
     let code = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal)).unwrap_or(1);
     std::process::exit(code)
+}
+
+/// The lock on that file, once nobody else has it. What is started does not inherit it.
+async fn locked(path: &Path) -> anyhow::Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        if !std::mem::replace(&mut told, true) {
+            crate::output::note("waits for the process that an earlier server left, which is being ended");
+        }
+        sleep(LOCK_AGAIN).await;
+    }
 }
 
 /// Waits until nobody holds the other end of our standard input any more.

@@ -1,11 +1,12 @@
 //! The command as users run it, as a process, with clients over TLS: `allot up`, and with `ALLOTMENT_BESIDE` set the
 //! same cases on `allot controllers` beside Kubernetes' own API server (see `harness`).
 //!
-//! `folder`, `kube_rs` and parts of `outside` are about `allot up` alone, `beside` about `allot controllers` alone.
+//! `children`, `folder`, `kube_rs` and parts of `outside` are about `allot up` alone, `beside` about `allot controllers` alone.
 
 mod access;
 mod admission;
 mod beside;
+mod children;
 mod commands;
 mod contract;
 mod credentials;

@@ -88,7 +88,7 @@ impl Drop for Planes {
 }
 
 /// A folder of providers with that file in it.
-fn provider_dir(folder: &Folder, name: &str, text: &str) -> PathBuf {
+pub(crate) fn provider_dir(folder: &Folder, name: &str, text: &str) -> PathBuf {
     let dir = folder.0.join("providers");
     fs::create_dir_all(&dir).expect("a folder");
     let file = dir.join(name);
@@ -104,7 +104,7 @@ async fn start_with_providers(folder: &Folder) -> Up {
     Up::start_with(folder, &["--provider-dir", dir.to_str().expect("text")]).await
 }
 
-async fn make_provider(admin: &Client, name: &str, package: &str) {
+pub(crate) async fn make_provider(admin: &Client, name: &str, package: &str) {
     let object = json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterProvider",
         "metadata": {"name": name}, "spec": {"package": package}});
     create(&Api::<ClusterProvider>::all(admin.clone()), object).await;
@@ -456,6 +456,14 @@ async fn access_waits_for_a_provider_that_does_not_answer_and_trusts_no_answer_t
     desk.patch("access-idle", &params, &answer(&kubeconfig_of(&folder, &exec))).await.expect("it may answer");
     until_desk(&desk, &is_clear).await;
     assert!(!marker.exists(), "a provider's program was run");
+    // Who waits is told why, and so what to tell whom.
+    let told = |request: &AccessRequest| {
+        let status = request.status.clone().unwrap_or_default();
+        let wrong = "ClusterProvider idle gave an answer that cannot be used";
+        status.reason == "NoAdminAccess" && status.message.contains(wrong)
+    };
+    let waits = until(&access, "a", told).await.status.expect("a status").message;
+    assert!(waits.contains("exec"), "{waits}");
 
     // Asked again, it answers with what is the platform's own administrator here, which stands in for a cluster's.
     until_desk(&desk, &is_asked).await;

@@ -12,15 +12,17 @@ use std::time::Duration;
 use allotment_controllers::frame::chain;
 use allotment_controllers::providers::{RunOrder, Told};
 use allotment_core::providers::Run;
+use allotment_machinery::seams::Clock as _;
 use anyhow::Context as _;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::credentials::{Credentials, RENEW_EVERY};
+use super::credentials::{Credentials, LOOK_EVERY};
 use super::{ChildrenConfig, admit, output, tell};
 use crate::commands::STOP_LIMIT;
+use crate::platform::seams::WallClock;
 
 /// The first and the longest wait before a provider is started again.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
@@ -107,10 +109,13 @@ impl Life {
         }
         self.say(Run::Running);
         let renewals = async {
-            let mut wait = RENEW_EVERY;
+            let mut wait = LOOK_EVERY;
             loop {
                 sleep(wait).await;
-                wait = RENEW_EVERY;
+                wait = LOOK_EVERY;
+                if !credentials.is_due(WallClock.now()) {
+                    continue;
+                }
                 if let Err(error) = credentials.renew().await {
                     warn!(provider = %provider, error = %chain(error.as_ref()), "its token cannot be renewed, trying again");
                     wait = RENEW_AGAIN;
@@ -141,7 +146,7 @@ impl Life {
         let dir = config.provider_dir.as_deref().context("there is no --provider-dir")?;
         let executable = admit::resolve(dir, &self.order.package).map_err(anyhow::Error::msg)?;
         let mut command = Command::new(own_executable()?);
-        command.arg("provider-guard").arg("--").arg(&executable).arg(verb);
+        command.arg("provider-guard").arg("--lock").arg(credentials.lock()).arg("--").arg(&executable).arg(verb);
         command.args(["--provider-name", provider]).arg("--kubeconfig").arg(credentials.kubeconfig());
         command.args(["--environment", &config.environment]).current_dir(credentials.folder());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,11 +1,14 @@
 //! What a provider proves itself with: a kubeconfig that names a token file, and the token, renewed in time.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use allotment_api::names::{SYSTEM_NAMESPACE, provider_object};
+use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
@@ -17,14 +20,23 @@ use crate::platform::files::{make_dir, write_private};
 
 /// How long a token is asked for.
 const LIFETIME_SECS: i64 = 3600;
-/// When it is renewed: clients read the file again about once a minute.
-pub(super) const RENEW_EVERY: Duration = Duration::from_secs(2400);
+/// What clocks may differ by.
+const CLOCKS_DIFFER_SECS: i64 = 60;
+/// How long before its end it is renewed: clients read the file again about once a minute.
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_mins(20);
+/// How often it is looked whether it is time. Timers stand still while the machine sleeps, and tokens do not.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// The folder of locks, beside those of providers: no ClusterProvider is called so.
+const LOCKS: &str = ".locks";
 
 /// A provider's own folder, for this user only: it begins there, and may keep there what it needs.
 pub(super) struct Credentials {
     folder: PathBuf,
     client: Client,
     account: String,
+    lock: PathBuf,
+    /// When the token ends.
+    ends: Mutex<Timestamp>,
 }
 
 impl Credentials {
@@ -34,7 +46,10 @@ impl Credentials {
         make_dir(&config.folder)?;
         make_dir(&folder)?;
         let account = provider_object(provider);
-        let credentials = Credentials { folder, client: config.client.clone(), account };
+        let locks = config.folder.join(LOCKS);
+        make_dir(&locks)?;
+        let (lock, ends) = (locks.join(provider), Mutex::new(Timestamp::MIN));
+        let credentials = Credentials { folder, client: config.client.clone(), account, lock, ends };
         credentials.renew().await?;
         // As JSON, which is YAML, so that nobody needs a reader of YAML.
         let kubeconfig = json!({
@@ -54,9 +69,21 @@ impl Credentials {
         let spec = Some(TokenRequestSpec { expiration_seconds: Some(LIFETIME_SECS), ..TokenRequestSpec::default() });
         let request = TokenRequest { spec, ..TokenRequest::default() };
         let answer = accounts.create_token_request(&self.account, &PostParams::default(), &request).await?;
-        let token = answer.status.and_then(|status| status.token).unwrap_or_default();
-        write_private(&self.token(), token.as_bytes())?;
+        let status = answer.status.context("the TokenRequest was answered without a token")?;
+        let ends = status.expiration_timestamp.context("the TokenRequest was answered without an end of the token")?;
+        write_private(&self.token(), status.token.unwrap_or_default().as_bytes())?;
+        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends.0;
         Ok(())
+    }
+
+    /// Whether it is time for a new token.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        is_due(*self.ends.lock().unwrap_or_else(PoisonError::into_inner), now)
+    }
+
+    /// The file that is locked while the provider runs.
+    pub(super) fn lock(&self) -> &Path {
+        &self.lock
     }
 
     /// Its folder.
@@ -71,5 +98,32 @@ impl Credentials {
 
     fn token(&self) -> PathBuf {
         self.folder.join("token")
+    }
+}
+
+/// Takes away the file that was locked, of a provider that is gone for good.
+pub(super) fn forget_lock(folder: &Path, provider: &str) {
+    // It is empty, and one that stays does no harm.
+    let _ = std::fs::remove_file(folder.join(LOCKS).join(provider));
+}
+
+/// Whether a token that ends then is to be replaced. One that was asked for while the clock was ahead is not waited for either.
+fn is_due(ends: Timestamp, now: Timestamp) -> bool {
+    let left = ends.duration_since(now);
+    left <= RENEW_BEFORE || left > SignedDuration::from_secs(LIFETIME_SECS + CLOCKS_DIFFER_SECS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_renewed_by_the_clock_whatever_timers_say() {
+        let now = Timestamp::from_second(1_800_000_000).expect("a time");
+        for (left_secs, expect) in
+            [(3600, false), (1201, false), (1200, true), (0, true), (-7200, true), (3660, false), (7200, true)]
+        {
+            assert_eq!(is_due(now + SignedDuration::from_secs(left_secs), now), expect, "{left_secs} s are left");
+        }
     }
 }

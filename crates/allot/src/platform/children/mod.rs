@@ -150,6 +150,7 @@ impl Runner for Children {
     }
 
     async fn forget(&self, provider: &str) -> Result<(), RunnerError> {
+        credentials::forget_lock(&self.config.folder, provider);
         match std::fs::remove_dir_all(self.config.folder.join(provider)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(RunnerError { what: "clean up after", provider: provider.to_owned(), source: Box::new(error) })
