@@ -118,14 +118,14 @@ pub(crate) struct Up {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Lifetimes {
     /// Lifetime of the tokens that AccessRequests get, at most 24h
-    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) access_token_lifetime: Duration,
     /// How long a new cluster may take before requests look for another one
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) provisioning_deadline: Duration,
     /// Lifetime of the certificates that the process issues for itself, the admin's included, at least 60s; they are
     /// replaced while it runs
-    #[arg(long, value_name = "DURATION", default_value = "90d", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "90d", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) leaf_lifetime: Duration,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct Controllers {
     pub(crate) webhook_service: Option<Service>,
     /// How long the Lease holds that decides who acts: a replica that died is replaced after this time
     /// and a few seconds
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) lease_duration: Duration,
     /// Write the process id there once it acts or stands by
     #[arg(long, value_name = "FILE")]
@@ -405,6 +405,9 @@ mod tests {
         check(&["allot", "access", "a", "-n", "c/d"], Some("RFC 1123 label"));
         check(&["allot", "access", "../a", "-n", "c"], Some("RFC 1123 subdomain"));
         check(&["allot", "tree", "-n", ".."], Some("RFC 1123 label"));
+        check(&["allot", "access", "a", "--timeout", "-1s"], Some("\"-1s\" is negative; write a duration as 90s"));
+        check(&["allot", "access", "a", "--timeout", "--wait"], Some("is no duration"));
+        check(&["allot", "access", "a", "--yes"], Some("--merge"));
         check(&["allot", "explain", "request", "a"], None);
         check(&["allot", "explain", "request"], Some("<NAME>"));
         check(&["allot", "explain", "request", "a", "--dry-run"], Some("--purpose"));

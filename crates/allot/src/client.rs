@@ -175,12 +175,27 @@ pub(crate) fn explain(error: &kube::Error) -> String {
                 status.message.trim()
             )
         }
+        kube::Error::Api(status) if status.code == 401 => {
+            format!(
+                "{}: the server does not know the credentials of the kubeconfig, or not any more; name another with \
+                 --kubeconfig",
+                status.message.trim()
+            )
+        }
+        kube::Error::Api(status) if status.code == 404 && is_about(status, "namespaces") => {
+            format!("{}; make it first, or name another namespace with -n", status.message)
+        }
         kube::Error::Api(status) => status.message.clone(),
         kube::Error::Service(_) | kube::Error::HyperError(_) => {
             format!("the server cannot be reached any more: {}", innermost(error))
         }
         other => chain(other),
     }
+}
+
+/// Whether an answer is about an object of that kind.
+fn is_about(status: &kube::core::Status, kind: &str) -> bool {
+    status.details.as_ref().is_some_and(|details| details.kind == kind)
 }
 
 /// Whether what is not found is a kind, not an object of it.

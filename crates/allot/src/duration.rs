@@ -10,6 +10,9 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if rest.is_empty() {
         return Err(wrong());
     }
+    if rest.starts_with('-') && parse(&rest[1..]).is_ok() {
+        return Err(format!("\"{text}\" is negative; write a duration as 90s, 5m or 1h30m"));
+    }
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0).ok_or_else(wrong)?;
         let count: u64 = rest[..digits].parse().map_err(|_| wrong())?;

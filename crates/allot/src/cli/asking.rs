@@ -26,7 +26,7 @@ pub(crate) struct Waiting {
     #[arg(long)]
     pub(crate) wait: bool,
     /// How long to wait
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
 }
 
@@ -87,7 +87,8 @@ pub(crate) struct Request {
 Examples:
   allot access build -n team-a --wait > build.kubeconfig
   kubectl --kubeconfig build.kubeconfig get namespaces
-  allot access build -n team-a --merge && kubectl --context team-a/build get namespaces
+  allot access build -n team-a --merge
+  kubectl --context team-a/build get namespaces
 
 With --merge nothing is printed but the name of the context, NAMESPACE/NAME: it is put, with a cluster and a user of that \
 name, into the file that kubectl would write to, of $KUBECONFIG or ~/.kube/config, and everything else there stays. It \

@@ -59,7 +59,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "ROWS", default_value_t = 20)]
     pub(crate) limit: usize,
     /// Look again and again, every so often; less often where looking takes long
-    #[arg(long, value_name = "EVERY", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = every)]
+    #[arg(long, value_name = "EVERY", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = every, allow_hyphen_values = true)]
     pub(crate) watch: Option<Duration>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
@@ -146,7 +146,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "NAME")]
     pub(crate) without_provider: Vec<String>,
     /// How long a new cluster may take before requests look for another one, as the platform was told
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse, allow_hyphen_values = true)]
     pub(crate) provisioning_deadline: Duration,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]

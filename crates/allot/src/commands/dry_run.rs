@@ -67,10 +67,7 @@ async fn ask(
     name: Option<&str>,
     manifest: &Value,
 ) -> anyhow::Result<Option<Value>> {
-    let told = |error: &kube::Error| {
-        let shown = name.unwrap_or("without a name");
-        anyhow!("ClusterRequest {namespace}/{shown}: {}", client::explain(error))
-    };
+    let told = |error: &kube::Error| anyhow!("{}: {}", shown(namespace, name), client::explain(error));
     let created = send(platform, "POST", namespace, None, manifest).await;
     let Some(name) = name.filter(|_| matches!(&created, Err(kube::Error::Api(status)) if status.code == 409)) else {
         return created.map(Some).map_err(|error| told(&error));
@@ -87,6 +84,14 @@ async fn ask(
     // What was said of another request of this name answers nothing.
     heard.lock().unwrap_or_else(PoisonError::into_inner).clear();
     send(platform, "PUT", namespace, Some(name), &changed).await.map(Some).map_err(|error| told(&error))
+}
+
+/// The request as people are told of it.
+fn shown(namespace: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("ClusterRequest {namespace}/{name}"),
+        None => format!("a ClusterRequest in namespace {namespace}"),
+    }
 }
 
 /// A dry run, with unknown fields refused: a misspelt one would be another question.
@@ -179,7 +184,7 @@ impl Answer {
 
     fn as_text(&self, namespace: &str, name: Option<&str>, purposes: &Value) -> String {
         let purposes: Vec<&str> = purposes.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let mut lines = vec![format!("ClusterRequest {namespace}/{} (dry run)", name.unwrap_or("without a name"))];
+        let mut lines = vec![format!("{} (dry run)", shown(namespace, name))];
         lines.push(format!("  purposes   {}", purposes.join(", ")));
         lines.push(format!("  answer     {}", self.would));
         let further = [("why", &self.why), ("prefix", &self.prefix)];
