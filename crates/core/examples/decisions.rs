@@ -1,7 +1,7 @@
 //! How fast decisions about requests are with a big landscape in the snapshot:
 //! `cargo run --release -p allotment-core --example decisions [CLUSTERS [REQUESTS [KIND]]]`. One Cluster changes between
-//! any two decisions, and each decision is for another request. Nothing is written. KIND is the number of the one kind of
-//! request that is to be measured, for a profile of it.
+//! any two decisions, in words but for the last kind, and each decision is for another request. Nothing is written.
+//! KIND is the number of the one kind of request that is to be measured, for a profile of it.
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
@@ -123,11 +123,21 @@ struct Exercise {
     only: Option<usize>,
 }
 
+/// What changes of a Cluster before each decision.
+#[derive(Clone, Copy)]
+enum Changes {
+    /// What its provider says of its health, in words.
+    Words,
+    /// The same, and a tenant of no request that is there comes or goes.
+    Tenants,
+}
+
 /// Decides requests of one kind, each once, with one Cluster changed before each.
 fn measure(
     (number, name): (usize, &str),
     snapshot: &mut Snapshot,
     Exercise { clusters, requests, only }: Exercise,
+    kind_of_change: Changes,
     of: impl Fn(usize) -> usize,
 ) -> Result<(), Failure> {
     if only.is_some_and(|only| only != number) {
@@ -138,7 +148,11 @@ fn measure(
     let mut changes = Vec::with_capacity(DECISIONS);
     for turn in 0..DECISIONS {
         let index = turn * 7919 % clusters;
-        let tenants: Vec<usize> = (index..requests).step_by(clusters).collect();
+        let mut tenants: Vec<usize> = (index..requests).step_by(clusters).collect();
+        // Each Cluster changes once in as many turns as there are Clusters.
+        if matches!(kind_of_change, Changes::Tenants) && turn / clusters % 2 == 0 {
+            tenants.push(10 * (requests + DECISIONS) + index);
+        }
         changes.push(cluster(index, &tenants, turn + 1)?);
     }
     let mut names = (0u64..).map(|number| format!("b{number:09}"));
@@ -175,19 +189,19 @@ fn main() -> Result<(), Failure> {
     let exercise = Exercise { clusters, requests, only: arguments.next().transpose()? };
     let mut snapshot = landscape(clusters, requests)?;
     println!("{clusters} Clusters and {requests} requests read and indexed in {:.1} s", begun.elapsed().as_secs_f64());
-    measure((1, "granted ones, told so"), &mut snapshot, exercise, |turn| turn % requests)?;
+    measure((1, "granted ones, told so"), &mut snapshot, exercise, Changes::Words, |turn| turn % requests)?;
     let now: Timestamp = "2027-01-02T00:00:00Z".parse()?;
     for index in 0..requests.min(DECISIONS) {
         settle(&mut snapshot, &key(index), now)?;
     }
     snapshot.take_due();
-    measure((2, "granted ones, looked at again"), &mut snapshot, exercise, |turn| turn % requests)?;
+    measure((2, "granted ones, looked at again"), &mut snapshot, exercise, Changes::Words, |turn| turn % requests)?;
     let new = requests;
     for index in 0..DECISIONS {
         snapshot.apply(request(new + index, clusters, json!({"purposes": [format!("purpose-{}", index % PURPOSES)]}))?);
     }
     snapshot.take_due();
-    measure((3, "new ones that find room"), &mut snapshot, exercise, |turn| new + turn)?;
+    measure((3, "new ones that find room"), &mut snapshot, exercise, Changes::Words, |turn| new + turn)?;
     for index in 0..DECISIONS {
         snapshot.delete(allotment_core::requests::ObjectKind::Request, &key(new + index));
     }
@@ -201,10 +215,16 @@ fn main() -> Result<(), Failure> {
         )?);
     }
     snapshot.take_due();
-    measure((4, "refused ones, told so with findings"), &mut snapshot, exercise, |turn| new + turn % refused)?;
+    measure((4, "refused ones, told so with findings"), &mut snapshot, exercise, Changes::Words, |turn| {
+        new + turn % refused
+    })?;
     for index in 0..refused {
         settle(&mut snapshot, &key(new + index), now)?;
     }
     snapshot.take_due();
-    measure((5, "refused ones, looked at again"), &mut snapshot, exercise, |turn| new + turn % refused)
+    measure((5, "refused ones, looked at again"), &mut snapshot, exercise, Changes::Words, |turn| {
+        new + turn % refused
+    })?;
+    let name = "granted ones, looked at again as tenants come and go";
+    measure((6, name), &mut snapshot, exercise, Changes::Tenants, |turn| turn % requests)
 }
