@@ -110,7 +110,7 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     let choosing = Choosing::default();
     let scheduler = Scheduler::new(client.clone(), world.clone(), seams.clone(), choosing.clone());
     run(tasks, &synced, Arc::new(scheduler), &world.queues.requests);
-    let guards = Arc::new(Guards::new(client.clone(), world.clone(), seams.clone()));
+    let guards = Arc::new(Guards::new(tasks.clone(), client.clone(), world.clone(), seams.clone()));
     let controllers: [Controller<'_>; 7] = [
         (Arc::new(Configs::new(world.clone(), directory.clone())), &world.queues.configs),
         (

@@ -7,21 +7,26 @@
 //!   a write is refused.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::btree_map::Entry;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use allotment_api::names::ACCESS_NAMESPACE;
 use allotment_core::access::guard::{GUARD, MOST_BYTES, Policy, Table, in_force, probe, stamp_of, table};
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::frame::{Kept, ObjectKey, Seams, Whole, is_conflict, is_gone};
+use super::follow::{self, Versions};
+use crate::frame::{Kept, ObjectKey, Seams, Tasks, Whole, is_conflict, is_gone};
 use crate::world::World;
 
 const MANAGER: &str = "allot-prefixes";
@@ -74,6 +79,7 @@ pub(crate) enum GuardError {
 struct Asserted {
     table: Table,
     stamp: String,
+    versions: Versions,
     at: Timestamp,
 }
 
@@ -95,7 +101,10 @@ pub(crate) struct Guards {
     world: Arc<World>,
     seams: Seams,
     writer: Writer,
+    tasks: Tasks,
     clusters: Mutex<BTreeMap<String, OfCluster>>,
+    /// Clusters in which policy and binding are followed, by UID, and what ends that.
+    followed: Arc<Mutex<BTreeMap<String, CancellationToken>>>,
 }
 
 /// Who writes into Clusters.
@@ -115,13 +124,28 @@ impl Writer {
         let reviews = Api::<SelfSubjectAccessReview>::all(self.platform.clone());
         reviews.create(&PostParams::default(), &review).await.map_err(GuardError::NoTerm).map(drop)
     }
+
+    /// Makes of what was read what it is to be.
+    async fn keep(
+        &self,
+        api: &Api<DynamicObject>,
+        object: &Value,
+        there: Option<DynamicObject>,
+    ) -> Result<Kept, GuardError> {
+        let whole = Whole { object, members: &["spec"], manager: MANAGER };
+        if whole.differs(there.as_ref())? {
+            self.holds().await?;
+        }
+        Ok(whole.mend(api, there).await?)
+    }
 }
 
 impl Guards {
-    /// Guards that write as long as `platform` does.
-    pub(crate) fn new(platform: Client, world: Arc<World>, seams: Seams) -> Self {
+    /// Guards that write as long as `platform` does, and follow what they wrote in `tasks`.
+    pub(crate) fn new(tasks: Tasks, platform: Client, world: Arc<World>, seams: Seams) -> Self {
         let writer = Writer { platform, holder: OnceLock::new() };
-        Guards { world, seams, writer, clusters: Mutex::default() }
+        let (clusters, followed) = (Mutex::default(), Arc::default());
+        Guards { world, seams, writer, tasks, clusters, followed }
     }
 
     /// Returns once the Cluster keeps all tenants that are known now to their prefixes. One after another for each Cluster,
@@ -137,8 +161,9 @@ impl Guards {
             return Ok(());
         }
         let last = asserted.take();
-        let stamp = self.assert(admin, key, &wanted, last.as_ref()).await?;
-        *asserted = Some(Asserted { table: wanted, stamp, at: now });
+        let (stamp, versions) = self.assert(admin, key, &wanted, last.as_ref()).await?;
+        self.follow(key, uid, admin, versions.clone(), own.clone());
+        *asserted = Some(Asserted { table: wanted, stamp, versions, at: now });
         Ok(())
     }
 
@@ -159,7 +184,10 @@ impl Guards {
     }
 
     pub(super) fn forget(&self, uid: &str) {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        locked(&self.clusters).remove(uid);
+        if let Some(end) = locked(&self.followed).remove(uid) {
+            end.cancel();
+        }
     }
 
     fn is_due(&self, at: Timestamp) -> bool {
@@ -167,9 +195,13 @@ impl Guards {
     }
 
     fn of(&self, uid: &str) -> OfCluster {
-        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clusters = locked(&self.clusters);
         clusters.entry(uid.to_owned()).or_default().clone()
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn due(at: Timestamp) -> Timestamp {
@@ -177,14 +209,15 @@ fn due(at: Timestamp) -> Timestamp {
 }
 
 impl Guards {
-    /// Puts policy and binding there, or right, and waits until the server judges by them. Gives the stamp.
+    /// Puts policy and binding there, or right, and waits until the server judges by them. Gives the stamp, and
+    /// what was seen.
     async fn assert(
         &self,
         admin: &Client,
         key: &ObjectKey,
         table: &Table,
         last: Option<&Asserted>,
-    ) -> Result<String, GuardError> {
+    ) -> Result<(String, Versions), GuardError> {
         let bytes = table.bytes();
         if bytes > MOST_BYTES {
             return Err(GuardError::Full { entries: table.len(), bytes });
@@ -208,28 +241,47 @@ impl Guards {
         let own = last.is_none_or(|last| before["spec"] == spec(&last.table, &last.stamp));
 
         let [policy, binding] = Policy { table, stamp: &stamp, holder }.objects();
-        let kept = self.keep(&policies, &policy, there).await?;
+        let kept = self.writer.keep(&policies, &policy, there).await?;
         say(key, &policy, &kept, last.is_some(), own);
+        let policy = kept.object().resource_version().unwrap_or_default();
         let bindings = all::<ValidatingAdmissionPolicyBinding>(admin);
         let there = bindings.get_opt(GUARD).await?;
-        let kept = self.keep(&bindings, &binding, there).await?;
+        let kept = self.writer.keep(&bindings, &binding, there).await?;
         say(key, &binding, &kept, last.is_some(), false);
+        let binding = kept.object().resource_version().unwrap_or_default();
         wait_until_in_force(admin, &stamp).await?;
-        Ok(stamp)
+        Ok((stamp, Versions { policy, binding }))
     }
 
-    /// Makes of what was read what it is to be.
-    async fn keep(
-        &self,
-        api: &Api<DynamicObject>,
-        object: &Value,
-        there: Option<DynamicObject>,
-    ) -> Result<Kept, GuardError> {
-        let whole = Whole { object, members: &["spec"], manager: MANAGER };
-        if whole.differs(there.as_ref())? {
-            self.writer.holds().await?;
-        }
-        Ok(whole.mend(api, there).await?)
+    /// Has the Cluster looked at as soon as somebody changes policy or binding there. Where that cannot be followed, or not any
+    /// more, the look that comes anyway finds it, and begins to follow again.
+    fn follow(&self, key: &ObjectKey, uid: &str, admin: &Client, versions: Versions, own: OfCluster) {
+        let end = CancellationToken::new();
+        match locked(&self.followed).entry(uid.to_owned()) {
+            Entry::Occupied(_) => return,
+            Entry::Vacant(vacant) => vacant.insert(end.clone()),
+        };
+        let (admin, key, uid) = (admin.clone(), key.clone(), uid.to_owned());
+        let (world, followed, ended) = (self.world.clone(), self.followed.clone(), end.clone());
+        let follow = async move {
+            let Ok(changes) = follow::changes(&admin, GUARD, &versions).await else { return };
+            let mut changes = pin!(changes);
+            while let Some((part, version)) = changes.next().await {
+                // Who is about to write keeps it until the new versions are known.
+                let mut asserted = own.lock().await;
+                if let Some(asserted) = asserted.as_mut().filter(|last| last.versions.is_news(part, &version)) {
+                    asserted.at = Timestamp::MIN;
+                    world.queues.insides.add(key.clone());
+                }
+            }
+        };
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = ended.cancelled() => {}
+                () = follow => drop(locked(&followed).remove(&uid)),
+            }
+        });
     }
 }
 
@@ -319,5 +371,62 @@ fn gone<T>(answer: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match answer {
         Err(error) if !is_gone(&error) => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Method, Request, Response};
+    use kube::client::Body;
+    use tower::service_fn;
+
+    use super::*;
+
+    /// A server that answers so, and the methods that it was asked with.
+    fn server(code: u16, body: Value) -> (Client, Arc<Mutex<Vec<Method>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = asked.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            locked(&seen).push(request.method().clone());
+            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            async move { Ok::<_, std::io::Error>(answer.expect("an answer")) }
+        });
+        (Client::new(service, "default"), asked)
+    }
+
+    #[tokio::test]
+    async fn a_process_whose_term_ended_changes_nothing_and_finds_nothing_wrong_with_what_is_right() {
+        let policy = |stamp: &str, holder: &str| {
+            let [policy, _] = Policy { table: &Table::default(), stamp, holder }.objects();
+            let mut policy = policy;
+            policy["metadata"]["resourceVersion"] = json!("7");
+            policy["metadata"]["uid"] = json!("u");
+            policy
+        };
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "metadata": {}, "spec": {}, "status": {"allowed": true}});
+        let over = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
+            "message": "the Lease is held no longer"});
+        for (there, code, answer, expect) in [
+            (Some(policy("a", "me")), 403, &over, Some(vec![])),
+            (Some(policy("b", "me")), 403, &over, None),
+            // Who takes over writes once.
+            (Some(policy("a", "before")), 403, &over, None),
+            (Some(policy("a", "before")), 201, &review, Some(vec![Method::PATCH])),
+            (Some(policy("b", "me")), 201, &review, Some(vec![Method::PATCH])),
+            (None, 403, &over, None),
+            (None, 201, &review, Some(vec![Method::POST])),
+        ] {
+            let (platform, _) = server(code, answer.clone());
+            let (admin, asked) = server(200, policy("a", "me"));
+            let writer = Writer { platform, holder: OnceLock::new() };
+            let policies = all::<ValidatingAdmissionPolicy>(&admin);
+            let object = there.clone().map(|there| serde_json::from_value(there).expect("an object"));
+            let [wanted, _] = Policy { table: &Table::default(), stamp: "a", holder: "me" }.objects();
+            let kept = writer.keep(&policies, &wanted, object).await;
+            let refused = matches!(kept, Err(GuardError::NoTerm(_)));
+            assert_eq!(refused, expect.is_none(), "{there:?} {code}: {kept:?}");
+            assert_eq!(*locked(&asked), expect.unwrap_or_default(), "{there:?} {code}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Clusters: the platform's part, as `allotment_core::requests` decides it, and the part of the providers
 //! of this process.
 
+mod follow;
 mod guard;
 mod insides;
 mod lifecycle;

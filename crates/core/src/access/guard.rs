@@ -19,7 +19,7 @@
 //!   for tokens in `allot-access`, can do without; ceilings are there to give no such rights.
 //! - A ServiceAccount in a namespace with a tenant's prefix is bound once the server has compiled the table with the tenant's
 //!   entry, which it does once a second. Of several servers behind one address the one that was asked has.
-//! - Without policy or binding nobody is bound. They are put back when they are looked for.
+//! - Without policy or binding nobody is bound. They are put back by whoever follows them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
