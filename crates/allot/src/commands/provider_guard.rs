@@ -7,7 +7,7 @@
 //! The server's sign is the end of our standard input: it closes when the server wants so, and when the server dies, even
 //! by a signal that nothing can catch. The provider has a process group of its own, so that what it started ends with it.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::cli::ProviderGuard;
 use crate::exit::Outcome;
+use crate::platform::try_lock;
 
 /// How long a provider may take to end by itself.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -74,15 +75,10 @@ pub(crate) async fn run(arguments: ProviderGuard) -> Outcome {
 
 /// The lock on that file, once nobody else has it. What is started does not inherit it.
 async fn locked(path: &Path) -> anyhow::Result<File> {
-    let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
     let mut told = false;
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
-            }
+        if let Some(file) = try_lock(path).with_context(|| format!("cannot lock {}", path.display()))? {
+            return Ok(file);
         }
         if !std::mem::replace(&mut told, true) {
             crate::output::note("waits for the process that an earlier server left, which is being ended");

@@ -32,6 +32,7 @@ use tracing::warn;
 use crate::exit::{Code, Failure};
 pub(crate) use beside::{Replica, ReplicaOptions, Role};
 use certificates::Issuer;
+pub(crate) use children::try_lock;
 use children::{Children, ChildrenConfig};
 pub(crate) use files::{DataFolder, write_private};
 pub(crate) use outputs::{check_place, is_written_by_up};

@@ -1,5 +1,6 @@
 //! What a provider proves itself with: a kubeconfig that names a token file, and the token, renewed in time.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::ChildrenConfig;
+use super::{ChildrenConfig, lock};
 use crate::platform::files::{make_dir, write_private};
 
 /// How long a token is asked for.
@@ -101,10 +102,27 @@ impl Credentials {
     }
 }
 
-/// Takes away the file that was locked, of a provider that is gone for good.
-pub(super) fn forget_lock(folder: &Path, provider: &str) {
-    // It is empty, and one that stays does no harm.
-    let _ = std::fs::remove_file(folder.join(LOCKS).join(provider));
+/// Takes away the folder of a provider that is gone for good, and the file that was locked.
+///
+/// # Errors
+/// Somebody else holds the lock: what an earlier server ran is still being ended, and works in that folder. Or it cannot be
+/// taken away.
+pub(super) fn forget(folder: &Path, provider: &str) -> io::Result<()> {
+    let path = folder.join(LOCKS).join(provider);
+    let held = match lock::try_lock(&path) {
+        Ok(Some(held)) => Some(held),
+        Ok(None) => {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "what an earlier server ran is still being ended"));
+        }
+        // Nothing ever ran here.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    match std::fs::remove_dir_all(folder.join(provider)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    held.map_or(Ok(()), |held| lock::remove(held, &path))
 }
 
 /// Whether a token that ends then is to be replaced. One that was asked for while the clock was ahead is not waited for either.
@@ -116,6 +134,27 @@ fn is_due(ends: Timestamp, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_provider_whose_last_process_is_still_being_ended_is_forgotten_afterwards() {
+        let folder = std::env::temp_dir().join(format!("allot-forget-{}", std::process::id()));
+        let (own, locks) = (folder.join("p"), folder.join(LOCKS));
+        forget(&folder, "p").expect("nothing ever ran");
+        make_dir(&own).expect("a folder");
+        make_dir(&locks).expect("a folder");
+        let held = lock::try_lock(&locks.join("p")).expect("a lock").expect("it is free");
+        let refused = forget(&folder, "p").expect_err("it is held");
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        assert!(own.exists(), "whoever runs there keeps its folder");
+        assert!(
+            lock::try_lock(&locks.join("p")).expect("a lock").is_none(),
+            "and its lock, against the next of that name"
+        );
+        drop(held);
+        forget(&folder, "p").expect("nothing runs");
+        assert!(!own.exists() && !locks.join("p").exists());
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+    }
 
     #[test]
     fn a_token_is_renewed_by_the_clock_whatever_timers_say() {

@@ -1,9 +1,10 @@
 //! Runs the executables of providers as children of this process: which may run (`admit`), with what credentials
-//! (`credentials`), for how long (`child`), and what becomes of their output (`output`).
+//! (`credentials`), one at a time (`lock`), for how long (`child`), and what becomes of their output (`output`).
 
 mod admit;
 mod child;
 mod credentials;
+mod lock;
 mod output;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Code, Failure};
+pub(crate) use lock::try_lock;
 
 /// What children are run with.
 pub(crate) struct ChildrenConfig {
@@ -150,12 +152,8 @@ impl Runner for Children {
     }
 
     async fn forget(&self, provider: &str) -> Result<(), RunnerError> {
-        credentials::forget_lock(&self.config.folder, provider);
-        match std::fs::remove_dir_all(self.config.folder.join(provider)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(RunnerError { what: "clean up after", provider: provider.to_owned(), source: Box::new(error) })
-            }
-            _ => Ok(()),
-        }
+        let failed =
+            |error| RunnerError { what: "clean up after", provider: provider.to_owned(), source: Box::new(error) };
+        credentials::forget(&self.config.folder, provider).map_err(failed)
     }
 }
