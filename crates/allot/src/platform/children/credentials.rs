@@ -70,10 +70,9 @@ impl Credentials {
         let spec = Some(TokenRequestSpec { expiration_seconds: Some(LIFETIME_SECS), ..TokenRequestSpec::default() });
         let request = TokenRequest { spec, ..TokenRequest::default() };
         let answer = accounts.create_token_request(&self.account, &PostParams::default(), &request).await?;
-        let status = answer.status.context("the TokenRequest was answered without a token")?;
-        let ends = status.expiration_timestamp.context("the TokenRequest was answered without an end of the token")?;
-        write_private(&self.token(), status.token.unwrap_or_default().as_bytes())?;
-        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends.0;
+        let (token, ends) = answered(answer)?;
+        write_private(&self.token(), token.as_bytes())?;
+        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
         Ok(())
     }
 
@@ -125,6 +124,15 @@ pub(super) fn forget(folder: &Path, provider: &str) -> io::Result<()> {
     held.map_or(Ok(()), |held| lock::remove(held, &path))
 }
 
+/// The token that was asked for, and when it ends.
+fn answered(answer: TokenRequest) -> anyhow::Result<(String, Timestamp)> {
+    let without = "the TokenRequest was answered without a token";
+    let status = answer.status.context(without)?;
+    let token = status.token.filter(|token| !token.is_empty()).context(without)?;
+    let ends = status.expiration_timestamp.context("the TokenRequest was answered without an end of the token")?;
+    Ok((token, ends.0))
+}
+
 /// Whether a token that ends then is to be replaced. One that was asked for while the clock was ahead is not waited for either.
 fn is_due(ends: Timestamp, now: Timestamp) -> bool {
     let left = ends.duration_since(now);
@@ -154,6 +162,26 @@ mod tests {
         forget(&folder, "p").expect("nothing runs");
         assert!(!own.exists() && !locks.join("p").exists());
         std::fs::remove_dir_all(&folder).expect("it is ours");
+    }
+
+    #[test]
+    fn an_answer_without_a_token_is_none_and_leaves_the_last_one_where_it_is() {
+        let ends = "2027-01-01T00:00:00Z";
+        let check = |status: serde_json::Value, expect: Result<&str, &str>| {
+            let answer =
+                serde_json::from_value(json!({"spec": {"audiences": []}, "status": status})).expect("an answer");
+            let found = answered(answer).map(|(token, _)| token).map_err(|error| error.to_string());
+            match (found, expect) {
+                (Ok(token), Ok(wanted)) => assert_eq!(token, wanted, "{status}"),
+                (Err(message), Err(part)) => assert!(message.contains(part), "{status}: {message}"),
+                (found, _) => panic!("{status}: {found:?}"),
+            }
+        };
+        check(json!({"token": "t", "expirationTimestamp": ends}), Ok("t"));
+        check(json!({"token": "", "expirationTimestamp": ends}), Err("without a token"));
+        check(json!({"expirationTimestamp": ends}), Err("without a token"));
+        check(json!({"token": "t"}), Err("without an end"));
+        check(json!(null), Err("without a token"));
     }
 
     #[test]
