@@ -18,16 +18,13 @@ use serde::de::DeserializeOwned;
 
 use crate::access::{AccessRequests, AccessSecret};
 use crate::clusters::{Guards, Insides, Lifecycle, Planes};
-use crate::frame::{ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
+use crate::frame::{AT_ONCE, ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
 use crate::providers::{Configs, Directory, Outside, Providers};
 use crate::requests::{Choosing, Scheduler, Spares};
 use crate::world::{Mirrored, World};
 
 /// Kinds that are followed.
 const KINDS: usize = 14;
-/// Objects that one controller works on at once. Their writes share the store's commits; more would only
-/// crowd out the users of the API.
-const AT_ONCE: usize = 16;
 
 /// What the controllers are told.
 #[derive(Clone, Debug)]

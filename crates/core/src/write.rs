@@ -118,9 +118,9 @@ impl Kind {
 pub struct Body(String);
 
 impl Body {
-    /// That object. None of those that are written can fail to serialise: all keys are strings.
+    /// That object.
     pub(crate) fn of<T: Serialize + ?Sized>(object: &T) -> Self {
-        Body(serde_json::to_string(object).unwrap_or_default())
+        Body(serde_json::to_string(object).expect(SERIALISES))
     }
 
     /// The text.
@@ -130,7 +130,7 @@ impl Body {
 
     /// What the text says, for those that look into it.
     pub fn to_value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or_default()
+        serde_json::from_str(&self.0).expect("it was written as JSON")
     }
 }
 
@@ -255,15 +255,22 @@ pub(crate) fn apply_status(kind: Kind, metadata: &ObjectMeta, status: impl FnOnc
     text.extend_from_slice(b"},\"status\":");
     status(&mut text);
     text.push(b'}');
-    Write::ApplyStatus { kind, key: ObjectKey::of(metadata), object: Body(String::from_utf8(text).unwrap_or_default()) }
+    Write::ApplyStatus {
+        kind,
+        key: ObjectKey::of(metadata),
+        object: Body(String::from_utf8(text).expect("JSON is UTF-8")),
+    }
 }
+
+/// Why writing one of our objects as JSON cannot fail.
+const SERIALISES: &str = "their keys are strings, and memory takes all";
 
 /// Bytes of a status and what goes with it, as most are.
 const USUAL_LENGTH: usize = 1024;
 
-/// Appends an object as JSON. Writing to memory does not fail, nor does serialising what is written.
+/// Appends an object as JSON.
 pub(crate) fn write_json<T: Serialize + ?Sized>(object: &T, text: &mut Vec<u8>) {
-    _ = serde_json::to_writer(text, object);
+    serde_json::to_writer(text, object).expect(SERIALISES);
 }
 
 /// An object without its members that are null.

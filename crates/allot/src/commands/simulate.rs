@@ -66,7 +66,7 @@ pub(crate) async fn run(target: &Target, arguments: Simulate) -> Outcome {
     let keys = spec.as_ref().map_or_else(Vec::new, |spec| trial.ask(&namespace, STEM, spec, count));
     let told = |decided: usize, due: usize| {
         if decided.is_multiple_of(TOLD_EVERY) {
-            progress.hint(format!("decided {decided} of {due} requests"));
+            progress.hint(format!("decided {decided} requests, {due} are due"));
         }
     };
     trial.run_telling(told).context("the simulation comes to no end; please report this")?;

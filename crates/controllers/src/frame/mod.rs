@@ -29,5 +29,6 @@ pub use troubles::Troubles;
 pub use watch::chain;
 pub use watch::{Synced, advice, follow, tell};
 pub use whole::{Kept, Mended, Whole};
+pub(crate) use worker::AT_ONCE;
 pub use worker::{Next, Reconcile, ReconcileError, work};
 pub use write::{Writer, is_conflict, is_gone};

@@ -23,6 +23,10 @@ pub enum Next {
     After(Duration),
 }
 
+/// Objects that one controller works on at once. Their writes share the store's commits; more would only
+/// crowd out the users of the API.
+pub(crate) const AT_ONCE: usize = 16;
+
 /// Why a pass did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
@@ -66,6 +70,12 @@ impl ReconcileError {
             | ReconcileError::Runner(_)
             | ReconcileError::Provider(_) => false,
         }
+    }
+
+    /// Whether the API takes no such write, and will not take the same one later.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let ReconcileError::Api(kube::Error::Api(status)) = self else { return false };
+        !self.is_race() && matches!(status.code, 400..500) && !matches!(status.code, 408 | 429)
     }
 }
 

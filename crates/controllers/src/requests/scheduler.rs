@@ -90,15 +90,8 @@ impl Scheduler {
         }
         Ok(())
     }
-}
 
-#[async_trait]
-impl Reconcile for Scheduler {
-    fn name(&self) -> &'static str {
-        "clusterrequests"
-    }
-
-    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+    async fn pass(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         for _ in 0..MOST_STEPS {
             let plan = self.decide(key);
             match (&plan, plan.write()) {
@@ -113,6 +106,21 @@ impl Reconcile for Scheduler {
             }
         }
         Ok(Next::After(Duration::from_millis(1)))
+    }
+}
+
+#[async_trait]
+impl Reconcile for Scheduler {
+    fn name(&self) -> &'static str {
+        "clusterrequests"
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+        let done = self.pass(key).await;
+        if done.as_ref().is_err_and(ReconcileError::is_refusal) {
+            self.world.was_refused(key);
+        }
+        done
     }
 }
 

@@ -4,7 +4,7 @@
 mod kinds;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use allotment_api::names::{SYSTEM_NAMESPACE, provider_object};
@@ -20,7 +20,7 @@ use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
 use crate::access::AccessSecret;
-use crate::frame::{Change, Mirror, ObjectKey, Queue, Written};
+use crate::frame::{AT_ONCE, Change, Mirror, ObjectKey, Queue, Written};
 use crate::providers::{self, AsConfig, Config};
 pub(crate) use kinds::Mirrored;
 
@@ -163,7 +163,9 @@ impl World {
     /// A world of nothing. A Cluster that is not provisioned after that time takes no more requests.
     pub fn new(provisioning_deadline: Duration) -> Self {
         let seconds = i64::try_from(provisioning_deadline.as_secs()).unwrap_or(i64::MAX);
-        let state = State { snapshot: Snapshot::with_provisioning_deadline(seconds), ..State::default() };
+        // More than are worked on at once, so that those who find room follow each other without a pause.
+        let snapshot = Snapshot::with_provisioning_deadline(seconds).with_standing_for_all(2 * AT_ONCE);
+        let state = State { snapshot, ..State::default() };
         World { state: RwLock::new(state), queues: Queues::default() }
     }
 
@@ -182,6 +184,13 @@ impl World {
         // Changed while choosing, and as before afterwards.
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         choose_together(&mut state.snapshot, requests, now, proposals)
+    }
+
+    /// A write of that request was refused, and will be until it changes: it stands for nobody else that waits.
+    pub(crate) fn was_refused(&self, request: &ObjectKey) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.snapshot.was_refused(request);
+        self.hand_out(state);
     }
 
     /// Takes in what a watch says.
@@ -271,6 +280,11 @@ impl World {
             K::index(&mut state, &change);
             K::wake(&state, &self.queues, &change);
         }
+        self.hand_out(state);
+    }
+
+    /// Puts what became due into the queues.
+    fn hand_out(&self, mut state: RwLockWriteGuard<'_, State>) {
         let due = state.snapshot.take_due();
         let turns: Vec<_> = due.requests.iter().map(|key| state.snapshot.turn(key)).collect();
         drop(state);

@@ -16,7 +16,7 @@ use super::making::ceilings;
 use super::plan::{ClusterPlan, ConfirmAbsent};
 use super::request::{
     add_finalizer, annotate, has_finalizer, is_forced, note_lost, release_write, remove_finalizer, remove_finalizers,
-    tenant_of, to_value,
+    room, tenant_of, to_value,
 };
 use super::snapshot::{Snapshot, annotation, is_provisioned, tenant_key};
 use super::spares;
@@ -78,11 +78,7 @@ pub fn end_quarantine(cluster: &Cluster, free: &BTreeSet<String>) -> Option<Writ
         .iter()
         .filter(|tenant| !tenant.released || cluster.spec.dedicated != Some(false) || !free.contains(&tenant.prefix))
         .collect();
-    (kept.len() < cluster.spec.tenants.len()).then(|| Write::Patch {
-        kind: Kind::Cluster,
-        key: ObjectKey::of(&cluster.metadata),
-        patch: Body::of(&json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": kept } })),
-    })
+    (kept.len() < cluster.spec.tenants.len()).then(|| room(&cluster.metadata, &kept, None))
 }
 
 /// Notes that no name of the Cluster's own begins with the prefix of that request, as was observed inside: accounts are kept to
@@ -91,8 +87,7 @@ pub(crate) fn note_seen(cluster: &Cluster, request_uid: &str) -> Option<Write> {
     let mut tenants = cluster.spec.tenants.clone();
     let tenant = tenants.iter_mut().find(|tenant| tenant.request_uid == request_uid && tenant.unseen)?;
     tenant.unseen = false;
-    let patch = Body::of(&json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": tenants } }));
-    Some(Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(&cluster.metadata), patch })
+    Some(room(&cluster.metadata, &tenants.iter().collect::<Vec<_>>(), None))
 }
 
 /// The prefixes of released tenants, to be looked for inside the Cluster.

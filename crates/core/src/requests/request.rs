@@ -141,7 +141,10 @@ pub(super) fn decide_placed(
     let Some(request) = snapshot.requests.get(key) else { return Plan::Done { again: None } };
     let Some(uid) = request.metadata.uid.as_deref() else { return Plan::Done { again: None } };
     match destination {
-        Destination::Refused(refusal) => status_plan(request, &Outcome::Refused { refusal }, now),
+        Destination::Refused(refusal) => {
+            let findings_last_secs = snapshot.findings_last_secs();
+            status_plan(request, &Outcome::Refused { refusal, findings_last_secs }, now)
+        }
         Destination::NoNamespace { message } => status_plan(request, &Outcome::Waiting { message }, now),
         Destination::Existing { cluster, asked } => {
             if !has_finalizer(&request.metadata, names::REQUEST_FINALIZER) {
@@ -335,8 +338,7 @@ pub(crate) fn release_write(cluster: &Cluster, uid: &str) -> Option<Write> {
     let mut tenants = cluster.spec.tenants.clone();
     let tenant = tenants.iter_mut().find(|tenant| tenant.request_uid == uid && !tenant.released)?;
     tenant.released = true;
-    let patch = json!({ "metadata": preconditions(&cluster.metadata), "spec": { "tenants": tenants } });
-    Some(Write::Patch { kind: Kind::Cluster, key: ObjectKey::of(&cluster.metadata), patch: Body::of(&patch) })
+    Some(room(&cluster.metadata, &tenants.iter().collect::<Vec<_>>(), None))
 }
 
 fn grant_status(request: &ClusterRequest, grant: &ClusterRequestGrant, phase: GrantPhase) -> Option<Plan> {

@@ -50,6 +50,9 @@ pub const DEFAULT_PROVISIONING_DEADLINE_SECS: i64 = 30 * 60;
 /// than are worked on at once, so that those who find room follow each other without a pause.
 const STAND_FOR_ALL: usize = 32;
 
+/// How many requests are told a second that their findings, and nothing else, are not as they were.
+const MOST_FINDINGS_A_SECOND: usize = 100;
+
 /// What has to be decided, since something that bears on it changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
@@ -117,6 +120,8 @@ pub struct Snapshot {
     access_to_cluster: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Requests that are no tenant of any Cluster.
     waiting: Waiting,
+    /// Requests of which a write was refused, since they changed last.
+    refused: BTreeSet<ObjectKey>,
     due_requests: BTreeSet<ObjectKey>,
     /// Whether all that wait are due; they are told apart when somebody asks, however often that was noted.
     all_waiting_are_due: bool,
@@ -175,6 +180,7 @@ impl Snapshot {
             access_to_request: BTreeMap::new(),
             access_to_cluster: BTreeMap::new(),
             waiting: Waiting::new(STAND_FOR_ALL),
+            refused: BTreeSet::new(),
             due_requests: BTreeSet::new(),
             all_waiting_are_due: false,
             due_waiting_for: BTreeSet::new(),
@@ -272,6 +278,12 @@ impl Snapshot {
     /// The ClusterRequests that are no tenant of any Cluster.
     pub fn waiting(&self) -> impl Iterator<Item = &ObjectKey> {
         self.waiting.all()
+    }
+
+    /// How long the findings of a request that waits may stay as they are although they would be others now, in
+    /// seconds. They are words for people, so few are written a second however many wait.
+    pub(crate) fn findings_last_secs(&self) -> i64 {
+        i64::try_from(self.waiting.len() / MOST_FINDINGS_A_SECOND).unwrap_or(i64::MAX)
     }
 
     /// Where a ClusterRequest stands among those that are to be decided, if it is there.

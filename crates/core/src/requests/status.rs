@@ -3,7 +3,7 @@
 use allotment_api::reasons::{ConditionType, PrefixReason, RequestReadyReason, RequestReason};
 use allotment_api::requests::{Cluster, ClusterRequest, ClusterRequestGrant, ClusterRequestStatus, ObjectRef};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::aggregate::Aggregated;
 use super::conditions::{Said, find, is_true, whole_seconds};
@@ -15,12 +15,15 @@ use super::select::Refusal;
 use super::snapshot::{Snapshot, is_provisioned};
 use crate::write::{Kind, ObjectKey, apply_status, write_json, write_status};
 
+/// How often the findings of a request that waits are looked at, at most, where nothing tells of a change.
+const LOOK_AGAIN_SECS: i64 = 10;
+
 /// What was decided.
 pub(crate) enum Outcome<'a> {
     /// Nothing yet, and this is in the way.
     Waiting { message: String },
-    /// Denied or Pending.
-    Refused { refusal: Refusal },
+    /// Denied or Pending. Of the same answer the findings may stay as they are for so many seconds.
+    Refused { refusal: Refusal, findings_last_secs: i64 },
     /// Bound to a Cluster that is there.
     Bound {
         snapshot: &'a Snapshot,
@@ -40,11 +43,16 @@ pub(crate) fn status_plan(request: &ClusterRequest, outcome: &Outcome<'_>, now: 
     let mut new = desired_status(request, outcome, now);
     let no_findings = Findings::default();
     let findings = match outcome {
-        Outcome::Refused { refusal } => &refusal.findings,
+        Outcome::Refused { refusal, .. } => &refusal.findings,
         Outcome::Waiting { .. } | Outcome::Bound { .. } | Outcome::Lost { .. } => &no_findings,
     };
-    if says_the_same(old, &new) && findings.are(&old.findings) {
-        return Plan::Done { again: None };
+    if says_the_same(old, &new) {
+        let same = old.findings_omitted == new.findings_omitted && findings.are(&old.findings);
+        match findings_due(outcome, old, same, now) {
+            Some(due) if same || now < due => return Plan::Done { again: Some(due) },
+            None if same => return Plan::Done { again: None },
+            Some(_) | None => {}
+        }
     }
     new.last_reconcile_time = Some(Time(whole_seconds(now)));
     if keeps_all(old, &new) && (old.findings.is_empty() || !findings.is_empty()) {
@@ -66,6 +74,17 @@ pub(crate) fn status_plan(request: &ClusterRequest, outcome: &Outcome<'_>, now: 
     }
 }
 
+/// When the findings of a refusal that stays are looked at again: if they are the same, with time, for whoever stands behind
+/// others that wait alike hears of no change; if not, once they lasted as long as they may.
+fn findings_due(outcome: &Outcome<'_>, old: &ClusterRequestStatus, same: bool, now: Timestamp) -> Option<Timestamp> {
+    let Outcome::Refused { findings_last_secs, .. } = outcome else { return None };
+    let (from, secs) = match (&old.last_reconcile_time, same) {
+        (Some(told), false) => (told.0, *findings_last_secs),
+        _ => (now, LOOK_AGAIN_SECS.max(*findings_last_secs)),
+    };
+    from.checked_add(SignedDuration::from_secs(secs)).ok()
+}
+
 /// Whether two statuses say the same, but for their findings and when they were written.
 fn says_the_same(old: &ClusterRequestStatus, new: &ClusterRequestStatus) -> bool {
     let ClusterRequestStatus {
@@ -77,9 +96,9 @@ fn says_the_same(old: &ClusterRequestStatus, new: &ClusterRequestStatus) -> bool
         cluster_ref,
         conditions,
         findings: _,
-        findings_omitted,
+        findings_omitted: _,
     } = old;
-    (observed_generation, status, findings_omitted) == (&new.observed_generation, &new.status, &new.findings_omitted)
+    (observed_generation, status) == (&new.observed_generation, &new.status)
         && (reason, message, cluster_ref) == (&new.reason, &new.message, &new.cluster_ref)
         && *conditions == new.conditions
 }
@@ -111,7 +130,7 @@ fn desired_status(request: &ClusterRequest, outcome: &Outcome<'_>, now: Timestam
             status.message = message.clone();
             (RequestReason::Scheduling, Vec::new())
         }
-        Outcome::Refused { refusal } => {
+        Outcome::Refused { refusal, .. } => {
             status.message = refusal.message.clone();
             let omitted = i64::try_from(refusal.findings.omitted()).unwrap_or(i64::MAX);
             status.findings_omitted = (omitted > 0).then_some(omitted);

@@ -9,6 +9,7 @@
 //! Time stands still: nothing goes for being idle, nothing comes up, and a Cluster that is made counts as one that is
 //! on its way. Access is not decided, nor is what becomes of Clusters that are there.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use allotment_api::names;
@@ -29,9 +30,8 @@ use crate::write::{Kind, ObjectKey, Write, merge_apply};
 const MOST_STEPS: usize = 16;
 /// Writes for the spares of one Purpose, two a spare.
 const MOST_SPARE_STEPS: usize = 20_000;
-/// How often all that became due is decided. Each round decides what the one before left behind, which is less and
-/// less; more means that decisions undo each other.
-const MOST_ROUNDS: usize = 1_000;
+/// How often one object is decided. It is again as others change; more means that decisions undo each other.
+const MOST_TURNS: usize = 10_000;
 
 /// A copy of what is there, on which decisions are carried out.
 #[derive(Clone, Debug)]
@@ -103,12 +103,6 @@ pub enum Unending {
         key: ObjectKey,
         /// How often.
         times: usize,
-    },
-    /// Decisions make others due without end.
-    #[error("after {MOST_ROUNDS} rounds of decisions {left} requests are still due")]
-    Rounds {
-        /// How many.
-        left: usize,
     },
 }
 
@@ -207,28 +201,34 @@ impl Trial {
         self.run_telling(|_, _| {})
     }
 
-    /// The same, told how many requests are decided of those that are due, again from the first where others became due
-    /// by it.
+    /// The same, told how many requests were decided, and how many are known to be due beside these.
     ///
     /// # Errors
     /// As for [`Trial::run`].
     pub fn run_telling(&mut self, mut told: impl FnMut(usize, usize)) -> Result<usize, Unending> {
-        let mut writes = 0;
-        for _ in 0..MOST_ROUNDS {
+        let (mut requests, mut purposes) = (BTreeSet::new(), BTreeSet::new());
+        let (mut writes, mut decided, mut turns) = (0, 0, BTreeMap::<ObjectKey, usize>::new());
+        loop {
             let due = self.snapshot.take_due();
-            if due.requests.is_empty() && due.purposes.is_empty() {
+            requests.extend(due.requests.iter().filter_map(|key| self.snapshot.turn(key)));
+            purposes.extend(due.purposes);
+            // Requests first, in the order of the queue, whatever the last one made due: nobody waits for a spare.
+            if let Some(next) = requests.pop_first() {
+                told(decided, requests.len());
+                decided += 1;
+                let turns = turns.entry(next.key().clone()).or_insert(0);
+                *turns += 1;
+                if *turns > MOST_TURNS {
+                    let kind = Subject::Request.kind();
+                    return Err(Unending::Steps { kind, key: next.key().clone(), times: MOST_TURNS });
+                }
+                writes += self.decide(Subject::Request, next.key())?;
+            } else if let Some(next) = purposes.pop_first() {
+                writes += self.decide(Subject::Purpose, &next)?;
+            } else {
                 return Ok(writes);
             }
-            // Requests first: nobody waits for a spare.
-            for (index, key) in due.requests.iter().enumerate() {
-                told(index, due.requests.len());
-                writes += self.decide(Subject::Request, key)?;
-            }
-            for key in &due.purposes {
-                writes += self.decide(Subject::Purpose, key)?;
-            }
         }
-        Err(Unending::Rounds { left: self.snapshot.take_due().requests.len() })
     }
 
     fn decide(&mut self, subject: Subject, key: &ObjectKey) -> Result<usize, Unending> {

@@ -1,7 +1,8 @@
 //! Who is decided again because of a change, and who is not: each look costs, and there are many.
 
-use allotment_core::requests::Due;
+use allotment_core::requests::{Due, Plan, decide_request};
 use allotment_core::write::ObjectKey;
+use k8s_openapi::jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::store::{Names, Scheduler, Store, landscape, provider, purpose, request, settle};
@@ -156,4 +157,41 @@ fn purposes_count_again_where_what_counts_has_changed() {
         "spec": {"clusterProviderRef": {"name": "local", "profile": "local"}, "purposes": ["chosen"]}}));
     let due = due_by(&store, |store| store.put(namespace("far", json!({"let": "in"}))));
     assert_eq!(due.purposes, [ObjectKey::cluster_wide("chosen")]);
+}
+
+#[test]
+fn findings_alone_are_told_anew_a_hundred_a_second_and_an_answer_at_once() {
+    let mut store = scene();
+    let (mut scheduler, mut made) = (Scheduler::default(), Names::default());
+    for index in 0..250 {
+        store.put(request(
+            "far",
+            &format!("r{index}"),
+            json!({"purposes": ["mcp"], "traits": [{"trait": "none/has/it"}]}),
+        ));
+    }
+    settle(&mut store, &mut scheduler, &mut made);
+    let key = ObjectKey::new("far", "r7");
+    let profiles = |names: &[&str]| {
+        let profile = |name: &&str| json!({"name": name, "supportedVersions": [{"version": "1.36.3"}]});
+        json!({"status": {"profiles": names.iter().map(profile).collect::<Vec<_>>()}})
+    };
+    store.edit("ClusterProvider", "", "local", &profiles(&["local", "more"]));
+    scheduler.observe(&store, usize::MAX);
+    let now = store.time();
+    let told = |scheduler: &Scheduler, now| decide_request(&scheduler.snapshot, &key, now, &mut Names::default());
+    let after = |seconds| now + SignedDuration::from_secs(seconds);
+    assert_eq!(told(&scheduler, now), Plan::Done { again: Some(after(2)) }, "252 wait");
+    assert!(matches!(told(&scheduler, after(2)), Plan::WriteStatus(_)), "it lasted as long as it may");
+    store.now += 2;
+    store.edit("ClusterProvider", "", "local", &json!({"status": {"ready": false}}));
+    scheduler.observe(&store, usize::MAX);
+    assert!(matches!(told(&scheduler, now), Plan::WriteStatus(_)), "the answer is another");
+    settle(&mut store, &mut scheduler, &mut made);
+    let again = store.time() + SignedDuration::from_secs(10);
+    assert_eq!(
+        told(&scheduler, store.time()),
+        Plan::Done { again: Some(again) },
+        "looked at with time, whatever is told"
+    );
 }

@@ -1,8 +1,7 @@
 //! A store with the rules that decisions rest on, and schedulers whose view of it may lag.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use std::collections::BTreeMap;
 
 use allotment_core::requests::{
     ClusterPlan, Object, ObjectKind, Plan, Snapshot, choose_together, decide_cluster, decide_purpose, decide_request,
@@ -229,6 +228,8 @@ impl Store {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scheduler {
     pub(crate) snapshot: Snapshot,
+    /// Requests that the API lets nobody take over.
+    pub(crate) refused: BTreeSet<ObjectKey>,
     seen: usize,
 }
 
@@ -348,49 +349,49 @@ impl Iterator for Names {
     }
 }
 
-/// Lets one scheduler that sees everything work until nothing is left to do; gives the number of writes.
+/// Lets one scheduler that sees everything work until nothing is left to do, always at the first of what is due; gives
+/// the number of writes.
 pub(crate) fn settle(store: &mut Store, scheduler: &mut Scheduler, names: &mut Names) -> usize {
-    let mut writes = 0;
-    loop {
+    let (mut requests, mut clusters, mut purposes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for writes in 0..10_000 {
         scheduler.observe(store, usize::MAX);
         let due = scheduler.snapshot.take_due();
-        if due.requests.is_empty() && due.clusters.is_empty() && due.purposes.is_empty() {
-            return writes;
-        }
-        for key in &due.purposes {
-            while let Some(result) = scheduler.step_purpose(store, &key.name, names) {
-                result.expect("nobody else writes");
-                writes += 1;
-                scheduler.observe(store, usize::MAX);
-                assert!(writes < 10_000, "{key} is never warm enough");
+        requests.extend(due.requests.iter().filter_map(|key| scheduler.snapshot.turn(key)));
+        clusters.extend(due.clusters);
+        purposes.extend(due.purposes);
+        // Whoever has nothing to do is done with.
+        let written = loop {
+            if let Some(key) = requests.first().map(|turn| turn.key().clone()) {
+                let plan = decide_request(&scheduler.snapshot, &key, store.time(), names);
+                if matches!(plan, Plan::AddFinalizer(_)) && scheduler.refused.contains(&key) {
+                    scheduler.snapshot.was_refused(&key);
+                    requests.pop_first();
+                    break Some(Ok(()));
+                }
+                if let Some(write) = plan.write() {
+                    break Some(store.apply(write));
+                }
+                requests.pop_first();
+            } else if let Some(key) = clusters.first() {
+                if let Some(written) = scheduler.step_cluster(store, key) {
+                    break Some(written);
+                }
+                clusters.pop_first();
+            } else if let Some(key) = purposes.first() {
+                if let Some(written) = scheduler.step_purpose(store, &key.name, names) {
+                    break Some(written);
+                }
+                purposes.pop_first();
+            } else {
+                break None;
             }
-        }
-        for key in &due.requests {
-            while let Some(result) = scheduler.step(store, key, names) {
-                result.expect("nobody else writes");
-                writes += 1;
-                scheduler.observe(store, usize::MAX);
-                assert!(
-                    writes < 10_000,
-                    "it never settles: {:?}",
-                    decide_request(&scheduler.snapshot, key, store.time(), names)
-                );
-            }
-        }
-        for key in &due.clusters {
-            scheduler.observe(store, usize::MAX);
-            while let Some(result) = scheduler.step_cluster(store, key) {
-                result.expect("nobody else writes");
-                writes += 1;
-                scheduler.observe(store, usize::MAX);
-                assert!(
-                    writes < 10_000,
-                    "it never settles: {:?}",
-                    decide_cluster(&scheduler.snapshot, key, store.time())
-                );
-            }
+        };
+        match written {
+            Some(written) => written.expect("nobody else writes"),
+            None => return writes,
         }
     }
+    panic!("it never settles: {requests:?} {clusters:?} {purposes:?}");
 }
 
 /// Whether a plan says there is nothing to do.

@@ -128,6 +128,7 @@ impl Snapshot {
 
     pub(super) fn set_request(&mut self, key: ObjectKey, request: Option<Arc<ClusterRequest>>) {
         self.due_access.extend(self.access_to_request.get(&key).into_iter().flatten().cloned());
+        self.refused.remove(&key);
         let is = request.as_ref().and_then(|request| request.metadata.uid.clone());
         match request.is_some() {
             true => self.due_requests.insert(key.clone()),
@@ -213,12 +214,20 @@ impl Snapshot {
             .filter(|request| request.metadata.uid.as_ref().is_some_and(|uid| !self.tenancies.contains_key(uid)));
         let next = match waits {
             Some(request) => {
-                let alone = is_special(request) || self.grants.contains_key(key);
+                let alone = is_special(request) || self.grants.contains_key(key) || self.refused.contains(key);
                 self.waiting.enter(key, request, alone)
             }
             None => self.waiting.leave(key),
         };
         self.due_requests.extend(next);
+    }
+
+    /// A write of that request was refused, and will be until the request changes. It stands for nobody else meanwhile.
+    pub fn was_refused(&mut self, key: &ObjectKey) {
+        if self.requests.contains_key(key) {
+            self.refused.insert(key.clone());
+            self.note_waiting(key);
+        }
     }
 
     /// Whoever waits for a Cluster, Purposes for their spares included, and those that have some left to count.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use allotment_api::names;
-use allotment_api::requests::{ClusterRequest, Finding, KubernetesVersion};
+use allotment_api::requests::{ClusterRequest, KubernetesVersion};
 use allotment_api::traits::TraitEntry;
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ impl Waiting {
 
     /// The request waits from now on, as it is. Gives who moved up in the group that it was in before.
     pub(super) fn enter(&mut self, key: &ObjectKey, request: &ClusterRequest, alone: bool) -> Option<ObjectKey> {
-        let place = Place { group: group_of(key, request, alone), order: QueueOrder::of(request) };
+        let mut place = Place { group: group_of(key, request, alone), order: QueueOrder::of(request) };
         if let Some(before) = self.places.get(key)
             && before.group == place.group
             && before.order == place.order
@@ -55,13 +55,20 @@ impl Waiting {
             return None;
         }
         let next = self.leave(key);
-        let group = self.groups.entry(place.group.clone()).or_insert_with(|| {
-            for purpose in &request.spec.purposes {
-                self.asking.entry(purpose.clone()).or_default().insert(place.group.clone());
+        match self.groups.get_key_value(&place.group) {
+            // The text is kept once.
+            Some((name, _)) => place.group = Arc::clone(name),
+            None => {
+                for purpose in &request.spec.purposes {
+                    self.asking.entry(purpose.clone()).or_default().insert(place.group.clone());
+                }
+                let group = Group { purposes: request.spec.purposes.clone(), members: BTreeSet::new() };
+                self.groups.insert(place.group.clone(), group);
             }
-            Group { purposes: request.spec.purposes.clone(), members: BTreeSet::new() }
-        });
-        group.members.insert(place.order.clone());
+        }
+        if let Some(group) = self.groups.get_mut(&place.group) {
+            group.members.insert(place.order.clone());
+        }
         self.places.insert(key.clone(), place);
         next
     }
@@ -81,6 +88,11 @@ impl Waiting {
             }
         }
         next
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
     }
 
     /// All of them, by namespace and name.
@@ -113,7 +125,8 @@ impl Group {
 }
 
 /// All that the next decision about a request that is bound to nothing depends on, but for the clock and for what others
-/// have; as text, which is compared and never read.
+/// have; as text, which is compared and never read. Findings are left out: they are not as old as each other, and
+/// are told anew by the clock.
 fn group_of(key: &ObjectKey, request: &ClusterRequest, alone: bool) -> Arc<str> {
     #[derive(Serialize)]
     struct Told<'a> {
@@ -128,8 +141,6 @@ fn group_of(key: &ObjectKey, request: &ClusterRequest, alone: bool) -> Arc<str> 
         reason: &'a str,
         message: &'a str,
         conditions: Vec<[&'a str; 4]>,
-        findings: &'a [Finding],
-        omitted: Option<i64>,
     }
     let (spec, none) = (&request.spec, Default::default());
     let status = request.status.as_ref().unwrap_or(&none);
@@ -145,8 +156,6 @@ fn group_of(key: &ObjectKey, request: &ClusterRequest, alone: bool) -> Arc<str> 
         reason: &status.reason,
         message: &status.message,
         conditions: conditions.map(|told| [&*told.type_, &*told.status, &*told.reason, &*told.message]).collect(),
-        findings: &status.findings,
-        omitted: status.findings_omitted,
     };
     // Of these types none fails to be written; a group of its own would be right as well.
     serde_json::to_string(&told).unwrap_or_else(|_| key.to_string()).into()
