@@ -23,10 +23,10 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::follow::{self, Versions};
-use crate::frame::{Kept, ObjectKey, Seams, Tasks, Whole, is_conflict, is_gone};
+use crate::frame::{Kept, ObjectKey, Seams, Tasks, Whole, chain, is_conflict, is_gone};
 use crate::world::World;
 
 const MANAGER: &str = "allot-prefixes";
@@ -264,7 +264,13 @@ impl Guards {
         let (admin, key, uid) = (admin.clone(), key.clone(), uid.to_owned());
         let (world, followed, ended) = (self.world.clone(), self.followed.clone(), end.clone());
         let follow = async move {
-            let Ok(changes) = follow::changes(&admin, GUARD, &versions).await else { return };
+            let changes = match follow::changes(&admin, GUARD, &versions).await {
+                Ok(changes) => changes,
+                Err(error) => {
+                    debug!(cluster = %key, error = %chain(&error), "what keeps tenants to their prefixes cannot be followed");
+                    return;
+                }
+            };
             let mut changes = pin!(changes);
             while let Some((part, version)) = changes.next().await {
                 // Who is about to write keeps it until the new versions are known.
@@ -279,7 +285,7 @@ impl Guards {
             tokio::select! {
                 biased;
                 () = ended.cancelled() => {}
-                () = follow => drop(locked(&followed).remove(&uid)),
+                _ = tokio::time::timeout(follow::LIMIT, follow) => drop(locked(&followed).remove(&uid)),
             }
         });
     }

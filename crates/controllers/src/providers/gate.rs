@@ -2,14 +2,16 @@
 //! does not answer.
 //!
 //! # Guarantees
-//! - A call, with all of its answer, ends within [`CALL_LIMIT`].
+//! - A call, with all of its answer, ends within [`CALL_LIMIT`]. Of a watch the beginning does: what it tells comes when it
+//!   comes, so whoever watches bounds that.
 //! - After one that did not, and while the gate is shut, calls fail at once: whoever works through many objects of a
-//!   dead cluster is done with them soon.
+//!   dead cluster is done with them soon. A watch that does not begin shuts nothing: a server may hold it back until there
+//!   is something to tell.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::{Client, Error};
@@ -85,10 +87,13 @@ pub(crate) fn guarded(client: Client, gate: Arc<Gate>) -> Client {
         let (client, gate) = (client.clone(), gate.clone());
         async move {
             gate.pass()?;
-            match timeout(CALL_LIMIT, whole(&client, request)).await {
+            let watches = is_watch(request.uri());
+            match timeout(CALL_LIMIT, answer(&client, request, watches)).await {
                 Ok(answer) => answer,
                 Err(_) => {
-                    gate.hold();
+                    if !watches {
+                        gate.hold();
+                    }
                     Err(BoxError::from(NoAnswer(format!("no answer within {} s", CALL_LIMIT.as_secs()))))
                 }
             }
@@ -97,9 +102,18 @@ pub(crate) fn guarded(client: Client, gate: Arc<Gate>) -> Client {
     Client::new(service, "default")
 }
 
-/// The answer with all of its body.
-async fn whole(client: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+/// Whether the answer goes on for as long as there is something to tell.
+fn is_watch(uri: &Uri) -> bool {
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    parameters.any(|parameter| matches!(parameter, "watch=true" | "watch=1" | "watch"))
+}
+
+/// The answer with all of its body; of a watch that the server took, as it comes.
+async fn answer(client: &Client, request: Request<Body>, watches: bool) -> Result<Response<Body>, BoxError> {
     let answer = client.send(request).await.map_err(innermost)?;
+    if watches && answer.status().is_success() {
+        return Ok(answer);
+    }
     let (parts, body) = answer.into_parts();
     let bytes = body.collect().await?.to_bytes();
     Ok(Response::from_parts(parts, Body::from(bytes)))
@@ -115,6 +129,9 @@ fn innermost(error: Error) -> BoxError {
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt as _;
+    use http_body_util::{BodyStream, StreamBody};
+
     use super::*;
 
     /// A server that answers after that time.
@@ -145,6 +162,44 @@ mod tests {
         tokio::time::advance(LEFT_ALONE).await;
         ask(&client).await.expect_err("it is asked again");
         assert_eq!(begin.elapsed(), CALL_LIMIT * 2 + LEFT_ALONE);
+    }
+
+    /// A server whose answers have that status, and a body that goes on after its first bytes.
+    fn endless(status: u16) -> Client {
+        let service = tower::service_fn(move |_: Request<Body>| async move {
+            let first = BodyStream::new(Body::from(b"{}\n".to_vec()));
+            let body = StreamBody::new(first.chain(futures::stream::pending()));
+            Response::builder().status(status).body(body).map_err(BoxError::from)
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_watch_tells_is_handed_on_as_it_comes_and_its_silence_shuts_nothing() {
+        let send = async |client: Client, path: &str| {
+            let gate = Arc::new(Gate::default());
+            let begin = Instant::now();
+            let request = Request::get(path).body(Body::empty()).expect("a request");
+            let answer = guarded(client, gate.clone()).send(request).await;
+            let first = match answer {
+                Ok(answer) => answer.into_body().frame().await.and_then(Result::ok),
+                Err(_) => None,
+            };
+            let open = gate.pass().is_ok();
+            (first.is_some(), begin.elapsed(), open)
+        };
+        for (client, path, expect) in [
+            (endless(200), "/apis/g/v1/things?watch=true&timeoutSeconds=240", (true, Duration::ZERO, true)),
+            (endless(200), "/apis/g/v1/things?limit=1&watch=1", (true, Duration::ZERO, true)),
+            // What a server says of why it does not watch is not waited for without end.
+            (endless(403), "/apis/g/v1/things?watch=true", (false, CALL_LIMIT, true)),
+            (slow(CALL_LIMIT * 2), "/apis/g/v1/things?watch=true", (false, CALL_LIMIT, true)),
+            // No other answer may go on.
+            (endless(200), "/apis/g/v1/things?limit=1", (false, CALL_LIMIT, false)),
+            (endless(200), "/apis/g/v1/watch=true", (false, CALL_LIMIT, false)),
+        ] {
+            assert_eq!(send(client, path).await, expect, "{path}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
