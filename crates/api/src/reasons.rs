@@ -160,6 +160,10 @@ spelled! {
         NoAdminAccess,
         /// Pending: the Cluster is shared, and its API server does not keep tenants to their prefixes.
         PrefixNotEnforced,
+        /// Pending: the Cluster is shared, and there is no room for another identity that is kept to a prefix.
+        PrefixTableFull,
+        /// Pending: the Cluster is shared, and the names of its objects cannot be read.
+        PrefixNotKnown,
         /// Pending: the Cluster is shared, and objects that are not the tenant's have names with its prefix.
         PrefixTaken,
         /// Pending: the provider makes identities itself, and what was approved is not there yet.
@@ -184,6 +188,8 @@ impl AccessReason {
             | AccessReason::NamespaceNotFound
             | AccessReason::NoAdminAccess
             | AccessReason::PrefixNotEnforced
+            | AccessReason::PrefixTableFull
+            | AccessReason::PrefixNotKnown
             | AccessReason::PrefixTaken
             | AccessReason::NotProvided => Verdict::Pending,
         }

@@ -169,7 +169,7 @@ async fn kube_apiserver_keeps_the_rule_of_prefixes_as_logical_clusters_do() {
         }
     }
     let (snapshot, key) = (snapshot(), ObjectKey::new("n", "c"));
-    let table = table(&snapshot, &key, "here").expect("it is shared");
+    let table = table(&snapshot, &key, "here").table().expect("it is shared");
     for object in (Policy { table: &table, stamp: "first", holder: "test" }).objects() {
         let stored = put(&admin, &object).await;
         // Else each look would write it again.

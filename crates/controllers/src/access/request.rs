@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use allotment_api::names::{ACCESS_BY, ACCESS_SECRET};
-use allotment_api::reasons::EventReason;
+use allotment_api::reasons::{AccessReason, EventReason};
 use allotment_api::requests::{AccessRequest, Cluster, Leftover, OidcIssuer};
 use allotment_core::access::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, LeftBehind, Looked, PrefixSeen, SecretFacts,
@@ -64,7 +64,7 @@ enum Seen {
     NotRead,
     /// Why, for people, where something is known of it.
     Unreachable(Option<String>),
-    Unguarded(String),
+    Unguarded(AccessReason, String),
     Gone,
     Read(InsideState),
 }
@@ -127,7 +127,7 @@ impl AccessRequests {
             inside: match seen {
                 Seen::NotRead => Inside::NotRead,
                 Seen::Unreachable(why) => Inside::Unreachable(why.as_deref()),
-                Seen::Unguarded(why) => Inside::Unguarded(why),
+                Seen::Unguarded(reason, why) => Inside::Unguarded(*reason, why),
                 Seen::Gone => Inside::Gone,
                 Seen::Read(read) => Inside::Read(read),
             },
@@ -158,7 +158,7 @@ impl AccessRequests {
                 self.looks().insert(uid, looked);
             }
             Seen::Gone => _ = self.looks().remove(&uid),
-            Seen::NotRead | Seen::Unreachable(_) | Seen::Unguarded(_) => {}
+            Seen::NotRead | Seen::Unreachable(_) | Seen::Unguarded(..) => {}
         }
     }
 
@@ -195,15 +195,18 @@ impl AccessRequests {
     }
 
     /// Has tenants of a shared Cluster kept to their prefixes before anybody is given rights there.
-    async fn guard(&self, target: &TargetCluster, admin: &AdminAccess) -> Result<(), Seen> {
+    async fn guard(&self, target: &TargetCluster, admin: &AdminAccess, access_uid: &str) -> Result<(), Seen> {
         let cluster = self.world.read().clusters.get(&target.key).cloned();
-        let Some(cluster) = cluster else { return Err(Seen::Gone) };
+        // Another one of that name may be of a provider that keeps the rule by itself.
+        let Some(cluster) = cluster.filter(|found| found.uid().as_deref() == Some(&target.uid)) else {
+            return Err(Seen::Gone);
+        };
         if self.providers.keeps_prefixes(&self.world, &cluster) {
             return Ok(());
         }
-        let put = self.guards.ensure(&target.key, &target.uid, &admin.client);
+        let put = self.guards.admit(&target.key, &target.uid, &admin.client, access_uid);
         match tokio::time::timeout(PATIENCE, put).await {
-            Ok(done) => done.map_err(|error| Seen::Unguarded(chain(&error))),
+            Ok(done) => done.map_err(|error| Seen::Unguarded(error.reason(), chain(&error))),
             Err(_) => Err(Seen::Unreachable(None)),
         }
     }
@@ -225,9 +228,13 @@ impl AccessRequests {
             Ok(Ok(Some(found))) => found,
             Ok(Ok(None)) => return Seen::Gone,
             Ok(Err(error)) => {
-                return Seen::Unguarded(format!("its names cannot be read: {}", crate::frame::chain(&error)));
+                let why = format!("its names cannot be read: {}", chain(&error));
+                return Seen::Unguarded(AccessReason::PrefixNotKnown, why);
             }
-            Err(_) => return Seen::Unguarded(format!("its names cannot be read within {} s", LOOK_PATIENCE.as_secs())),
+            Err(_) => {
+                let why = format!("its names cannot be read within {} s", LOOK_PATIENCE.as_secs());
+                return Seen::Unguarded(AccessReason::PrefixNotKnown, why);
+            }
         };
         let mut bearers = self.bearers();
         bearers.retain(|_, (until, _)| self.seams.now() < *until);
@@ -247,8 +254,8 @@ impl AccessRequests {
         &self,
         target: &TargetCluster,
         admin: &AdminAccess,
-        takes: &[Change],
-        gives: &[Change],
+        access_uid: &str,
+        (takes, gives): (&[Change], &[Change]),
     ) -> Result<Seen, ReconcileError> {
         let Ok(taken) = tokio::time::timeout(PATIENCE, inside::change(&admin.client, takes)).await else {
             return Ok(Seen::Unreachable(None));
@@ -258,7 +265,7 @@ impl AccessRequests {
             return Ok(Seen::NotRead);
         }
         // Not before: rights are taken whether or not anybody is kept to prefixes.
-        if let Err(without) = self.guard(target, admin).await {
+        if let Err(without) = self.guard(target, admin, access_uid).await {
             return Ok(without);
         }
         let Ok(given) = tokio::time::timeout(PATIENCE, inside::change(&admin.client, gives)).await else {
@@ -432,7 +439,7 @@ impl AccessRequests {
             match plan {
                 AccessPlan::Done { again } => {
                     self.keep_look(&request, &seen);
-                    let unreachable = matches!(seen, Seen::Unreachable(_) | Seen::Unguarded(_)).then_some(LOOK_AGAIN);
+                    let unreachable = matches!(seen, Seen::Unreachable(_) | Seen::Unguarded(..)).then_some(LOOK_AGAIN);
                     let again = again.map(|at| self.seams.until(at)).into_iter().chain(unreachable).min();
                     return Ok(again.map_or(Next::Change, Next::After));
                 }
@@ -445,8 +452,8 @@ impl AccessRequests {
                 AccessPlan::Change { cluster, takes, gives } => {
                     let Some(admin) = self.admin(&cluster).await? else { continue };
                     let whose = request.uid().unwrap_or_default();
-                    changed.insert(cluster.uid.clone(), (whose, cluster.key.clone()));
-                    seen = self.change(&cluster, &admin, &takes, &gives).await?;
+                    changed.insert(cluster.uid.clone(), (whose.clone(), cluster.key.clone()));
+                    seen = self.change(&cluster, &admin, &whose, (&takes, &gives)).await?;
                 }
                 AccessPlan::Mint { cluster, service_account, lifetime_secs, secret } => {
                     let written = self.mint(&request, &cluster, &service_account, lifetime_secs, &secret).await?;

@@ -50,13 +50,10 @@ async fn watch<K: Resource<DynamicType = ()>>(
 }
 
 /// Both, until either ends: nobody would begin it anew beside the other.
-fn until_one_ends<K: Clone + std::fmt::Debug>(
+fn until_one_ends<K: ResourceExt + Clone + std::fmt::Debug + Send>(
     policies: impl Stream<Item = Result<WatchEvent<K>, kube::Error>> + Send,
     bindings: impl Stream<Item = Result<WatchEvent<K>, kube::Error>> + Send,
-) -> impl Stream<Item = (Part, String)> + Send
-where
-    K: ResourceExt + Send,
-{
+) -> impl Stream<Item = (Part, String)> + Send {
     let policies = policies.map(|event| (Part::Policy, Some(event))).chain(ended(Part::Policy));
     let bindings = bindings.map(|event| (Part::Binding, Some(event))).chain(ended(Part::Binding));
     let told = futures::stream::select(policies, bindings).map(|(part, event)| match event {

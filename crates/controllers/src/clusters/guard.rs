@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use allotment_api::names::ACCESS_NAMESPACE;
-use allotment_core::access::guard::{GUARD, MOST_BYTES, Policy, Table, in_force, probe, stamp_of, table};
+use allotment_api::reasons::AccessReason;
+use allotment_core::access::guard::{GUARD, Neighbours, NoRoom, Policy, Table, in_force, probe, stamp_of, table};
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
@@ -47,17 +48,12 @@ pub(crate) enum GuardError {
          tenants are kept to their prefixes; only dedicated Clusters can be given access to there"
     )]
     NotServed,
-    /// There are too many identities.
-    #[error(
-        "its table of prefixes would have {entries} entries in {bytes} bytes, which is more than the {MOST_BYTES} that one policy \
-         holds: delete AccessRequests to it, and lower maxTenants of its Purposes"
-    )]
-    Full {
-        /// Tenants and their identities.
-        entries: usize,
-        /// What they take.
-        bytes: usize,
-    },
+    /// All others are kept to theirs; who asks is not among them.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    /// It is not known who lives there.
+    #[error("it is not the Cluster that it was: it was deleted, or made again under its name")]
+    Unknown,
     /// It stores them, and does not judge by them.
     #[error(
         "its API server does not refuse by ValidatingAdmissionPolicy {GUARD} within {limit} s: {0}",
@@ -72,6 +68,16 @@ pub(crate) enum GuardError {
         "this process may not write at the moment, and leaves what keeps tenants to their prefixes to the one that may"
     )]
     NoTerm(#[source] kube::Error),
+}
+
+impl GuardError {
+    /// What an AccessRequest that waits for it says.
+    pub(crate) fn reason(&self) -> AccessReason {
+        match self {
+            GuardError::NoRoom(_) => AccessReason::PrefixTableFull,
+            _ => AccessReason::PrefixNotEnforced,
+        }
+    }
 }
 
 /// What was put in force in one Cluster.
@@ -148,35 +154,54 @@ impl Guards {
         Guards { world, seams, writer, tasks, clusters, followed }
     }
 
-    /// Returns once the Cluster keeps all tenants that are known now to their prefixes. One after another for each Cluster,
-    /// so that nobody puts an older table in force.
-    pub(crate) async fn ensure(&self, key: &ObjectKey, uid: &str, admin: &Client) -> Result<(), GuardError> {
+    /// Returns once the Cluster keeps all tenants that are known now to their prefixes, the AccessRequest of that UID among them.
+    /// One after another for each Cluster, so that nobody puts an older table in force.
+    pub(crate) async fn admit(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        admin: &Client,
+        access_uid: &str,
+    ) -> Result<(), GuardError> {
+        match self.ensure(key, uid, admin).await? {
+            Some(table) => Ok(table.room_for(access_uid)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns once the Cluster keeps all tenants that are known now to their prefixes, as far as there is room for them, with
+    /// the table that is in force; none where there is nobody to keep apart.
+    pub(super) async fn ensure(&self, key: &ObjectKey, uid: &str, admin: &Client) -> Result<Option<Table>, GuardError> {
         let own = self.of(uid);
         let mut asserted = own.lock().await;
         // Read only now: whoever was before put in force what it knew.
-        let wanted = table(&self.world.read().snapshot, key, uid);
-        let Some(wanted) = wanted else { return Ok(()) };
+        let neighbours = table(&self.world.read().snapshot, key, uid);
+        let wanted = match neighbours {
+            Neighbours::By(wanted) => wanted,
+            Neighbours::None => return Ok(None),
+            Neighbours::Unknown => return Err(GuardError::Unknown),
+        };
         let now = self.seams.now();
-        if asserted.as_ref().is_some_and(|before| before.table == wanted && !self.is_due(before.at)) {
-            return Ok(());
+        if asserted.as_ref().is_some_and(|before| before.table.judges_as(&wanted) && !self.is_due(before.at)) {
+            return Ok(Some(wanted));
         }
         let last = asserted.take();
         let (stamp, versions) = self.assert(admin, key, &wanted, last.as_ref()).await?;
         self.follow(key, uid, admin, versions.clone(), own.clone());
-        *asserted = Some(Asserted { table: wanted, stamp, versions, at: now });
-        Ok(())
+        *asserted = Some(Asserted { table: wanted.clone(), stamp, versions, at: now });
+        Ok(Some(wanted))
     }
 
     /// When that Cluster is to be looked at.
     pub(super) async fn due(&self, key: &ObjectKey, uid: &str) -> Due {
         let own = self.of(uid);
         let asserted = own.lock().await;
-        let wanted = table(&self.world.read().snapshot, key, uid);
+        let wanted = table(&self.world.read().snapshot, key, uid).table();
         match (wanted, asserted.as_ref()) {
             (None, _) => Due::Never,
             // Nobody is there yet who could be kept to anything.
             (Some(wanted), None) if wanted.is_empty() => Due::Never,
-            (Some(wanted), Some(before)) if before.table == wanted && !self.is_due(before.at) => {
+            (Some(wanted), Some(before)) if before.table.judges_as(&wanted) && !self.is_due(before.at) => {
                 Due::After(self.seams.until(due(before.at)))
             }
             (Some(_), _) => Due::Now,
@@ -218,10 +243,6 @@ impl Guards {
         table: &Table,
         last: Option<&Asserted>,
     ) -> Result<(String, Versions), GuardError> {
-        let bytes = table.bytes();
-        if bytes > MOST_BYTES {
-            return Err(GuardError::Full { entries: table.len(), bytes });
-        }
         if last.is_none() && !is_served(admin).await? {
             return Err(GuardError::NotServed);
         }

@@ -209,7 +209,7 @@ impl Insides {
         };
         let done = tokio::time::timeout(PATIENCE, all).await;
         match done.unwrap_or_else(|_| Err("it does not answer".to_owned())) {
-            Ok(()) => Next::After(LOOK_EVERY),
+            Ok(_) => Next::After(LOOK_EVERY),
             Err(error) => {
                 debug!(cluster = %key, %error, "the Cluster does not keep its tenants to their prefixes");
                 Next::After(LOOK_AGAIN)

@@ -99,14 +99,13 @@ fn by_platform(
         Inside::NotRead | Inside::Gone => {
             AccessPlan::Observe { cluster: allowed.target.clone(), namespaces: inside::namespaces(request) }
         }
-        Inside::Unreachable(_) | Inside::Unguarded(_) if is_granted(request) => AccessPlan::Done { again: None },
+        Inside::Unreachable(_) | Inside::Unguarded(..) if is_granted(request) => AccessPlan::Done { again: None },
         Inside::Unreachable(why) => {
             let message = no_admin_access(request, allowed, why);
             tell(observed, &Told::Refused(&Refused::new(AccessReason::NoAdminAccess, message)), None)
         }
-        Inside::Unguarded(why) => {
-            let reason = AccessReason::PrefixNotEnforced;
-            let message = format!("Cluster {} is shared, and {why}", allowed.target.key);
+        Inside::Unguarded(reason, why) => {
+            let message = format!("Cluster {} is shared, and {}", allowed.target.key, one_line(why, MOST_WHY));
             tell(observed, &Told::Refused(&Refused::new(reason, message)), None)
         }
         Inside::Read(state) => match subject {
@@ -272,7 +271,7 @@ fn look_inside(last: Timestamp) -> Timestamp {
     last.saturating_add(SignedDuration::from_secs(LOOK_INSIDE_SECS)).unwrap_or(Timestamp::MAX)
 }
 
-fn is_granted(request: &AccessRequest) -> bool {
+pub(super) fn is_granted(request: &AccessRequest) -> bool {
     request.status.as_ref().is_some_and(|status| status.status == Some(Verdict::Granted))
 }
 
@@ -396,7 +395,7 @@ fn revoke_own(observed: &AccessObserved<'_>, reason: Option<AccessReason>) -> Op
         }
         (Some(_), Inside::Unreachable(_)) => true,
         // Nothing was given there yet that would have to be taken; it is read anew first.
-        (Some(cluster), Inside::Unguarded(_)) => {
+        (Some(cluster), Inside::Unguarded(..)) => {
             return Some(AccessPlan::Observe { cluster: cluster.clone(), namespaces: inside::namespaces(request) });
         }
         (Some(_), Inside::Read(_) | Inside::Gone) | (None, _) => false,

@@ -27,70 +27,17 @@ use std::fmt::Write as _;
 use allotment_api::names;
 use serde_json::{Value, json};
 
-use super::inside::object_name;
-use super::names::{NamesAllowed, binds, of_access_request};
-use crate::requests::Snapshot;
-use crate::write::ObjectKey;
+use super::table::ANY;
+pub use super::table::{MOST_OF_TENANT, Neighbours, NoRoom, Table, table};
 
 /// What policy and binding are called, and the namespace that is never made ([`probe`]).
 pub const GUARD: &str = "allotment-prefixes";
-/// Most bytes of a table as text. Policy and server's additions stay below what is stored as one object (1.5 MiB): some
-/// 15,000 identities with names of usual length.
+/// Most bytes of a table as text: who does not fit is left out. Policy and server's additions stay below what is stored as one
+/// object (1.5 MiB): some 15,000 identities with names of usual length.
 pub const MOST_BYTES: usize = 1024 * 1024;
 /// Bytes of one expression. CEL takes 100,000 code points.
 const EXPRESSION_BYTES: usize = 48 * 1024;
-/// What those may give who are bound to no prefix.
-const ANY: &str = "any";
 const POLICIES: &str = "admissionregistration.k8s.io/v1";
-
-/// Who keeps to which prefix.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
-    /// The ClusterRequest of each prefix, as `namespace/name`.
-    tenants: BTreeMap<String, String>,
-    /// By name of the account of an AccessRequest: its prefix, or [`ANY`].
-    accounts: BTreeMap<String, String>,
-}
-
-impl Table {
-    /// Whether nobody is in it.
-    pub fn is_empty(&self) -> bool {
-        self.tenants.is_empty() && self.accounts.is_empty()
-    }
-
-    /// How many entries it has.
-    pub fn len(&self) -> usize {
-        self.tenants.len() + self.accounts.len()
-    }
-
-    /// Bytes of it as expressions; at most [`MOST_BYTES`] are put in force.
-    pub fn bytes(&self) -> usize {
-        [&self.tenants, &self.accounts].into_iter().flat_map(maps).map(|map| map.len()).sum()
-    }
-}
-
-/// Who keeps to which prefix on a Cluster. Nothing where there is nobody to keep apart: of a dedicated Cluster, or one that
-/// is not known.
-pub fn table(snapshot: &Snapshot, key: &ObjectKey, cluster_uid: &str) -> Option<Table> {
-    let cluster = snapshot.cluster(key).filter(|cluster| cluster.metadata.uid.as_deref() == Some(cluster_uid))?;
-    if cluster.spec.dedicated != Some(false) {
-        return None;
-    }
-    let tenants = cluster.spec.tenants.iter().filter(|tenant| binds(tenant));
-    let tenants = tenants.map(|tenant| (tenant.prefix.clone(), format!("{}/{}", tenant.namespace, tenant.name)));
-    let mut table = Table { tenants: tenants.collect(), accounts: BTreeMap::new() };
-    let living = snapshot.live_access.get(cluster_uid).into_iter().flatten();
-    for access in living.filter_map(|key| snapshot.access.get(key)) {
-        let Some(uid) = access.metadata.uid.as_deref() else { continue };
-        let entry = match of_access_request(snapshot, cluster, access) {
-            NamesAllowed::Any => ANY.to_owned(),
-            NamesAllowed::Prefix { prefix, .. } => prefix,
-            NamesAllowed::Unknown => continue,
-        };
-        table.accounts.insert(object_name(uid), entry);
-    }
-    Some(table)
-}
 
 /// A policy that keeps to a table.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +80,7 @@ impl Policy<'_> {
     }
 
     fn variables(&self) -> Vec<Value> {
-        let Table { tenants, accounts } = self.table;
+        let Table { tenants, accounts, .. } = self.table;
         let (tenants, accounts) = (maps(tenants), maps(accounts));
         let of_account = look_up("accounts", accounts.len(), "variables.account[3]");
         let of_begin = look_up("tenants", tenants.len(), "variables.begin");
@@ -210,10 +157,10 @@ fn probed() -> String {
 }
 
 /// The entries as constant maps of CEL, each an expression of bounded length.
-fn maps(entries: &BTreeMap<String, String>) -> Vec<String> {
+pub(super) fn maps(entries: &BTreeMap<String, String>) -> Vec<String> {
     let mut maps: Vec<String> = Vec::new();
     for (key, value) in entries {
-        let entry = format!("{}:{}", quoted(key), quoted(value));
+        let entry = entry(key, value);
         match maps.last_mut().filter(|map| map.len() + entry.len() < EXPRESSION_BYTES) {
             Some(map) => {
                 map.push(',');
@@ -224,6 +171,11 @@ fn maps(entries: &BTreeMap<String, String>) -> Vec<String> {
     }
     maps.iter_mut().for_each(|map| map.push('}'));
     maps
+}
+
+/// An entry of a map.
+pub(super) fn entry(key: &str, value: &str) -> String {
+    format!("{}:{}", quoted(key), quoted(value))
 }
 
 /// A text of CEL. What is no part of a usual name is written as its number, so that no name ends it.
@@ -262,18 +214,10 @@ fn labels() -> Value {
 mod tests {
     use super::*;
 
-    fn large(tenants: usize, name: &str) -> Table {
-        let prefix = |index: usize| format!("p{index}-");
-        Table {
-            tenants: (0..tenants).map(|index| (prefix(index), format!("{name}/{name}{index}"))).collect(),
-            accounts: (0..3 * tenants).map(|index| (object_name(&format!("{index:036}")), prefix(index / 3))).collect(),
-        }
-    }
-
     #[test]
     fn expressions_stay_below_what_servers_compile_and_messages_below_what_they_take() {
         let long = "n".repeat(200);
-        for table in [Table::default(), large(1, "a"), large(1_000, "team"), large(1_500, &long)] {
+        for table in [Table::default(), Table::large(1, "a"), Table::large(1_000, "team"), Table::large(1_500, &long)] {
             let [policy, _] = Policy { table: &table, stamp: "s", holder: "h" }.objects();
             for validation in policy["spec"]["validations"].as_array().expect("a list") {
                 // Kubernetes takes messages of 5 KiB without a line break.
@@ -307,7 +251,7 @@ mod tests {
         };
         assert_eq!(in_force(&says("prefixes are enforced as of 4711;")), Some("4711"));
         assert_eq!(in_force("namespaces \"x\" is forbidden"), None);
-        let [policy, binding] = Policy { table: &large(2, "a"), stamp: "4711", holder: "h" }.objects();
+        let [policy, binding] = Policy { table: &Table::large(2, "a"), stamp: "4711", holder: "h" }.objects();
         assert_eq!((stamp_of(&policy), stamp_of(&binding)), (Some("4711"), None));
     }
 }

@@ -18,6 +18,7 @@ mod means;
 mod names;
 mod plan;
 mod status;
+mod table;
 
 pub use decide::{decide_access, other_secret_name};
 pub use delegated::secret_rights;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use allotment_api::reasons::AccessReason;
 use allotment_api::requests::{AccessRequest, AccessType, OidcIssuer};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -44,8 +45,9 @@ pub enum Inside<'a> {
     NotRead,
     /// Its provider gave no admin access, or the Cluster did not answer; why, for people, where something new is known of it.
     Unreachable(Option<&'a str>),
-    /// The Cluster is shared, and does not keep its tenants to their prefixes, for this reason: nobody gets rights there.
-    Unguarded(&'a str),
+    /// The Cluster is shared, and it is not known that it keeps its tenants to their prefixes, for this reason: nobody gets
+    /// rights there.
+    Unguarded(AccessReason, &'a str),
     /// The Cluster does not exist any more.
     Gone,
     /// Read.

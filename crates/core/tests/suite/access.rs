@@ -4,6 +4,7 @@ mod delegated;
 mod oidc;
 mod world;
 
+use allotment_api::reasons::AccessReason;
 use allotment_core::access::guard::table;
 use allotment_core::access::{AccessObserved, AccessPlan, Inside, NamesAllowed, decide_access, names_allowed};
 use allotment_core::write::ObjectKey;
@@ -328,7 +329,7 @@ fn a_shared_cluster_that_keeps_nobody_to_prefixes_gives_no_access_and_takes_none
         let request = serde_json::from_value(object).expect("an AccessRequest");
         let observed = AccessObserved {
             request: &request,
-            inside: Inside::Unguarded("its API server is too old"),
+            inside: Inside::Unguarded(AccessReason::PrefixNotEnforced, "its API server is too old"),
             secret: None,
             looked: None,
             now: world.store.time(),
@@ -523,7 +524,7 @@ fn nobody_is_given_access_by_a_prefix_that_names_of_others_begin_with() {
     let (key, uid) = (ObjectKey::new(text("namespace"), text("name")), text("uid"));
     let allowed = |world: &World, user: &str| {
         let names = names_allowed(&world.scheduler.snapshot, &key, &uid, &format!("system:serviceaccount:{user}"));
-        let table = table(&world.scheduler.snapshot, &key, &uid).expect("the Cluster is shared");
+        let table = table(&world.scheduler.snapshot, &key, &uid).table().expect("the Cluster is shared");
         assert_eq!(table.is_empty(), names == NamesAllowed::Any, "{user}");
         names
     };

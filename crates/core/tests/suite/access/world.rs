@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
+use allotment_api::reasons::AccessReason;
 use allotment_api::requests::{AccessRequest, AccessType};
 use allotment_core::access::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, Looked, PrefixSeen, SecretFacts, TargetCluster,
@@ -128,7 +129,9 @@ impl World {
             let observed = AccessObserved {
                 request: &access,
                 inside: match &inside {
-                    None if unguarded => Inside::Unguarded("its API server is too old"),
+                    None if unguarded => {
+                        Inside::Unguarded(AccessReason::PrefixNotEnforced, "its API server is too old")
+                    }
                     None => Inside::NotRead,
                     Some(None) => Inside::Unreachable(None),
                     Some(Some(state)) => Inside::Read(state),
