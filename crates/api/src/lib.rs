@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod catalog;
 mod crds;
 pub mod names;
 pub mod reasons;

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod access;
+pub mod catalog;
 pub mod providers;
 pub mod requests;
 pub mod write;

@@ -71,7 +71,7 @@ pub struct KubernetesVersion {
 }
 
 /// Conditions are a map by type for server-side apply: several writers, each its own.
-fn conditions_schema(generator: &mut SchemaGenerator) -> Schema {
+pub(crate) fn conditions_schema(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = Vec::<Condition>::json_schema(generator);
     schema.insert("x-kubernetes-list-type".into(), "map".into());
     schema.insert("x-kubernetes-list-map-keys".into(), serde_json::json!(["type"]));

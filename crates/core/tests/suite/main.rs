@@ -1,7 +1,8 @@
-//! Decisions about requests, Clusters and access, on a small store with the rules of the Kubernetes API that
+//! Decisions about catalogs; and about requests, Clusters and access, on a small store with the rules of the Kubernetes API that
 //! they rest on: compare-and-swap, UIDs, finalizers, owners.
 
 mod access;
+mod catalog;
 mod clusters;
 mod due;
 mod properties;

@@ -1,0 +1,84 @@
+//! Dates as profiles write them: the text is kept, and read once.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use allotment_machinery::time;
+use k8s_openapi::jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A point in time, RFC 3339. What was written is kept, also where it is no time: that is refused by admission, with
+/// the text that would be right, and not by whoever reads the object.
+#[derive(Clone, Debug)]
+pub struct Date {
+    text: Box<str>,
+    at: Option<Timestamp>,
+}
+
+impl Date {
+    /// What a text says.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        let text = text.into();
+        let at = time::parse(&text).ok();
+        Date { text, at }
+    }
+
+    /// A point in time, written to the second.
+    pub fn of(at: Timestamp) -> Self {
+        Date::new(time::format(at))
+    }
+
+    /// What was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The time; `None` where the text is none.
+    pub fn at(&self) -> Option<Timestamp> {
+        self.at
+    }
+}
+
+impl PartialEq for Date {
+    /// By time, however it is written; what is no time by its text.
+    fn eq(&self, other: &Self) -> bool {
+        match (self.at, other.at) {
+            (Some(left), Some(right)) => left == right,
+            (None, None) => self.text == other.text,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for Date {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Date {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Date::new)
+    }
+}
+
+impl JsonSchema for Date {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Date".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "maxLength": 64})
+    }
+}

@@ -1,0 +1,298 @@
+//! What is wrong with the entries that a CloudProfile and a private one both have: forms of names, versions, dates and
+//! amounts, keys that stand twice. What only one of the two may have is left to `profile` and `private`.
+
+use std::collections::BTreeSet;
+
+use allotment_api::catalog::{
+    Amount, Date, ImageVersion, Kubernetes, Limits, MachineImage, MachineType, Region, Shared, VolumeType,
+};
+use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
+use allotment_machinery::names;
+use allotment_machinery::version::Version;
+
+use super::{certificates, dates};
+
+/// CPU architectures that there are.
+const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
+const CLASSIFICATIONS: [&str; 3] = ["deprecated", "preview", "supported"];
+const STRATEGIES: [&str; 3] = ["major", "minor", "patch"];
+
+/// What was found. Of errors and of warnings only the first [`MAX_ERRORS`] are kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Why it is refused; accepted where empty.
+    pub errors: Vec<FieldError>,
+    /// What whoever wrote it should know.
+    pub warnings: Vec<String>,
+}
+
+impl Found {
+    pub(super) fn error(&mut self, error: FieldError) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    pub(super) fn warn(&mut self, warning: impl FnOnce() -> String) {
+        if self.warnings.len() < MAX_ERRORS {
+            self.warnings.push(warning());
+        }
+    }
+
+    fn one_of(&mut self, value: Option<&String>, supported: &[&str], path: impl FnOnce() -> Path) {
+        if let Some(value) = value.filter(|value| !supported.contains(&value.as_str())) {
+            self.error(FieldError::not_supported(&path(), value, supported));
+        }
+    }
+
+    fn amount(&mut self, amount: Option<&Amount>, path: impl FnOnce() -> Path) {
+        match amount.map(|amount| (amount, amount.quantity())) {
+            None => {}
+            Some((amount, None)) => {
+                let detail = "not a quantity: write it as 4, 500m or 8Gi";
+                self.error(FieldError::invalid(&path(), amount.text(), detail));
+            }
+            Some((amount, Some(quantity))) if quantity.is_negative() => {
+                self.error(FieldError::invalid(&path(), amount.text(), "must not be negative"));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn date(&mut self, date: Option<&Date>, path: impl FnOnce() -> Path) {
+        let Some(date) = date.filter(|date| date.at().is_none()) else { return };
+        let detail = match dates::corrected(date.text()) {
+            Some(corrected) => format!("not a time by RFC 3339: write {corrected:?}"),
+            None => "not a time by RFC 3339: write it as \"2006-01-02T15:04:05Z\"".to_owned(),
+        };
+        self.error(FieldError::invalid(&path(), date.text(), detail));
+    }
+}
+
+/// Checks keys one after another: that there is one, that it has no slash, that it did not stand before. Gives paths by
+/// key, and by place where the key is of no use.
+struct Keys<'a> {
+    list: Path,
+    field: &'static str,
+    seen: BTreeSet<&'a str>,
+    place: usize,
+}
+
+impl<'a> Keys<'a> {
+    fn new(list: Path, field: &'static str) -> Self {
+        Keys { list, field, seen: BTreeSet::new(), place: 0 }
+    }
+
+    fn next(&mut self, key: &'a str, found: &mut Found) -> Path {
+        let place = self.list.index(self.place);
+        self.place += 1;
+        if key.is_empty() {
+            found.error(FieldError::required(&place.child(self.field), "every entry of the list needs one"));
+            return place;
+        }
+        if !self.seen.insert(key) {
+            let detail = "stands in the list already: take one of the two out";
+            found.error(FieldError::duplicate(&place.child(self.field), key).with_detail(detail));
+        }
+        if key.contains('/') {
+            let detail = "must not contain '/': choose a name without it";
+            found.error(FieldError::invalid(&place.child(self.field), key, detail));
+            return place;
+        }
+        self.list.key(key)
+    }
+}
+
+pub(super) fn kubernetes(kubernetes: Option<&Shared<Kubernetes>>, found: &mut Found) {
+    let list = Path::new("spec").child("kubernetes").child("versions");
+    let mut keys = Keys::new(list, "version");
+    for entry in super::versions::kubernetes_versions(kubernetes) {
+        let path = keys.next(&entry.version, found);
+        if !entry.version.is_empty() && !is_plain_version(&entry.version) {
+            let detail = "a Kubernetes version is three numbers: write it as \"1.30.2\"";
+            found.error(FieldError::invalid(&path.child("version"), &entry.version, detail));
+        }
+        found.date(entry.expiration_date.as_ref(), || path.child("expirationDate"));
+        found.one_of(entry.classification.as_ref(), &CLASSIFICATIONS, || path.child("classification"));
+    }
+}
+
+/// `N.N.N`, without anything before or behind.
+fn is_plain_version(text: &str) -> bool {
+    !text.starts_with('v')
+        && text.parse::<Version>().is_ok_and(|version| !version.is_pre_release() && version.build.is_empty())
+}
+
+/// One to three numbers, which may begin with zeros (`18.04.20190617`), and what semantic versioning has behind them.
+pub(super) fn image_version(text: &str) -> Option<Version> {
+    let end = text.find(['-', '+']).unwrap_or(text.len());
+    let (numbers, rest) = text.split_at(end);
+    if text.starts_with('v') {
+        return None;
+    }
+    let number = |part: &str| match part.trim_start_matches('0') {
+        "" if !part.is_empty() => "0".to_owned(),
+        significant => significant.to_owned(),
+    };
+    let numbers: Vec<String> = numbers.split('.').map(number).collect();
+    Version::parse_short(&format!("{}{rest}", numbers.join("."))).ok()
+}
+
+pub(super) fn images(images: &[Shared<MachineImage>], found: &mut Found) {
+    let mut keys = Keys::new(Path::new("spec").child("machineImages"), "name");
+    for image in images {
+        let path = keys.next(&image.name, found);
+        found.one_of(image.update_strategy.as_ref(), &STRATEGIES, || path.child("updateStrategy"));
+        let mut versions = Keys::new(path.child("versions"), "version");
+        for entry in &image.versions {
+            let path = versions.next(&entry.version, found);
+            image_entry(entry, &path, found);
+        }
+    }
+}
+
+fn image_entry(entry: &ImageVersion, path: &Path, found: &mut Found) {
+    if !entry.version.is_empty() && image_version(&entry.version).is_none() {
+        let detail =
+            "not a version: write it as \"15.4\" or \"15.4.20220818\", with what semantic versioning allows behind it";
+        found.error(FieldError::invalid(&path.child("version"), &entry.version, detail));
+    }
+    found.date(entry.expiration_date.as_ref(), || path.child("expirationDate"));
+    found.one_of(entry.classification.as_ref(), &CLASSIFICATIONS, || path.child("classification"));
+    let mut seen = BTreeSet::new();
+    for (index, architecture) in entry.architectures.iter().enumerate() {
+        let path = || path.child("architectures").index(index);
+        found.one_of(Some(architecture), &ARCHITECTURES, path);
+        if !seen.insert(architecture) {
+            found.error(FieldError::duplicate(&path(), architecture));
+        }
+    }
+    let mut runtimes = Keys::new(path.child("cri"), "name");
+    for runtime in &entry.cri {
+        runtimes.next(&runtime.name, found);
+    }
+    if let Some(constraint) = entry.kubelet_version_constraint.as_ref().filter(|text| !is_constraint(text)) {
+        let detail = "not a constraint: write it as \"< 1.26\" or \">= 1.25, < 1.28\"";
+        found.error(FieldError::invalid(&path.child("kubeletVersionConstraint"), constraint, detail));
+    }
+}
+
+/// Comparisons with versions, joined by commas or blanks, and groups of these by `||`.
+fn is_constraint(text: &str) -> bool {
+    text.split("||").all(|group| {
+        let mut compared = 0;
+        let mut rest = group.trim();
+        while !rest.is_empty() {
+            rest = rest.trim_start_matches(['<', '>', '=', '!', '~', '^']).trim_start();
+            let end = rest.find([',', ' ', '<', '>']).unwrap_or(rest.len());
+            let (version, after) = rest.split_at(end);
+            let version = version.trim_end_matches(".x").trim_end_matches(".*");
+            if Version::parse_short(version).is_err() {
+                return false;
+            }
+            compared += 1;
+            rest = after.trim_start_matches([',', ' ']);
+        }
+        compared > 0
+    })
+}
+
+pub(super) fn machine_types(types: &[Shared<MachineType>], found: &mut Found) {
+    let mut keys = Keys::new(Path::new("spec").child("machineTypes"), "name");
+    for entry in types {
+        let path = keys.next(&entry.name, found);
+        for (field, amount) in [("cpu", &entry.cpu), ("memory", &entry.memory)] {
+            if amount.is_none() {
+                found.error(FieldError::required(&path.child(field), "say how much a machine has"));
+            }
+            found.amount(amount.as_ref(), || path.child(field));
+        }
+        found.amount(entry.gpu.as_ref(), || path.child("gpu"));
+        found.one_of(entry.architecture.as_ref(), &ARCHITECTURES, || path.child("architecture"));
+        let Some(storage) = &entry.storage else { continue };
+        let path = path.child("storage");
+        for (field, text) in [("class", &storage.class), ("type", &storage.type_)] {
+            if text.is_empty() {
+                found.error(FieldError::required(&path.child(field), "a machine's own storage has one"));
+            }
+        }
+        if storage.size.is_some() == storage.min_size.is_some() {
+            found.error(FieldError::required(&path, "set either size or minSize"));
+        }
+        found.amount(storage.size.as_ref(), || path.child("size"));
+        found.amount(storage.min_size.as_ref(), || path.child("minSize"));
+    }
+}
+
+pub(super) fn volume_types(types: &[Shared<VolumeType>], found: &mut Found) {
+    let mut keys = Keys::new(Path::new("spec").child("volumeTypes"), "name");
+    for entry in types {
+        let path = keys.next(&entry.name, found);
+        if entry.class.is_empty() {
+            found.error(FieldError::required(&path.child("class"), "such as standard or premium"));
+        }
+        found.amount(entry.min_size.as_ref(), || path.child("minSize"));
+    }
+}
+
+pub(super) fn regions(regions: &[Shared<Region>], found: &mut Found) {
+    let mut keys = Keys::new(Path::new("spec").child("regions"), "name");
+    for entry in regions {
+        let path = keys.next(&entry.name, found);
+        let mut zones = Keys::new(path.child("zones"), "name");
+        for zone in &entry.zones {
+            zones.next(&zone.name, found);
+        }
+        for (key, value) in entry.labels.iter().flatten() {
+            let path = || path.child("labels").key(key);
+            for fault in names::qualified_name(key) {
+                found.error(FieldError::invalid(&path(), key, fault));
+            }
+            for fault in names::label_value(value) {
+                found.error(FieldError::invalid(&path(), value, fault));
+            }
+        }
+        let mut restrictions = Keys::new(path.child("accessRestrictions"), "name");
+        for restriction in entry.access_restrictions.iter().flatten() {
+            restrictions.next(&restriction.name, found);
+        }
+    }
+}
+
+pub(super) fn ca_bundle(bundle: Option<&Shared<String>>, found: &mut Found) {
+    if let Some(Err(error)) = bundle.map(|text| certificates::read(text)) {
+        found.error(FieldError::invalid_omitted(&Path::new("spec").child("caBundle"), error.to_string()));
+    }
+}
+
+pub(super) fn limits(limits: Option<&Limits>, found: &mut Found) {
+    if let Some(most) = limits.and_then(|limits| limits.max_nodes_total).filter(|most| *most < 1) {
+        let path = Path::new("spec").child("limits").child("maxNodesTotal");
+        found.error(FieldError::invalid(&path, i64::from(most), "must be at least 1; leave it out for no limit"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_images_are_those_that_landscapes_have() {
+        for text in ["15.4", "16", "18.04.201906170", "1.0.1-dev", "1443.3.0", "0.0.0", "15.4.20220818+build.1"] {
+            assert!(image_version(text).is_some(), "{text}");
+        }
+        for text in ["", "latest", "15.x", "1.2.3.4", "1..2", "v1.2", "15.4-", "1 2"] {
+            assert!(image_version(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn constraints_are_comparisons_with_versions() {
+        for text in ["< 1.26", ">=1.25, <1.28", ">= 1.25 < 1.28", "~1.2.3 || ^2", "1.26.x", "1.26"] {
+            assert!(is_constraint(text), "{text}");
+        }
+        for text in ["", "<", "new ones", "< 1.26 ||", "< 1.26, >"] {
+            assert!(!is_constraint(text), "{text}");
+        }
+    }
+}

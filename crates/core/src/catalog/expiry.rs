@@ -1,0 +1,118 @@
+//! What expires: which versions go out of a profile now, which stay since Shoots use them, and when to look again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use allotment_api::catalog::{CloudProfileSpec, Date, ExpiredInUse, PrivateCloudProfileSpec, RemovedVersion};
+use k8s_openapi::jiff::Timestamp;
+
+use super::dates::later;
+use super::parent::Parent;
+use super::versions::{VersionKey, dated, without};
+
+/// Most removed versions that a profile remembers. An annotation holds 256 KiB, and each takes up to about 200 bytes.
+const MAX_REMOVED: usize = 1_000;
+
+/// What of a profile's versions has expired.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expiry<S> {
+    /// What is left of the profile; `None` where nothing goes.
+    pub spec: Option<S>,
+    /// What goes, by path.
+    pub removed: Vec<RemovedVersion>,
+    /// What has expired and stays, by path.
+    pub in_use: Vec<ExpiredInUse>,
+    /// When the next of its versions expires, if one does.
+    pub next: Option<Timestamp>,
+}
+
+/// What goes out of a private profile at `now`. `shoots` names the live Shoots of its namespace that use a version of an
+/// image through it: such a version stays if the private profile alone has it.
+pub fn expire_private_profile(
+    spec: &PrivateCloudProfileSpec,
+    parent: &Parent,
+    shoots: impl Fn(&str, &str) -> Vec<String>,
+    now: Timestamp,
+) -> Expiry<PrivateCloudProfileSpec> {
+    let (mut gone, mut removed, mut in_use, mut next) = (BTreeSet::new(), Vec::new(), Vec::new(), None);
+    for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
+        let inherited = parent.date(&key);
+        let holds = inherited.map_or(date, |own| later(own, date));
+        let Some((date, at)) = holds.and_then(|date| Some((date, date.at()?))) else { continue };
+        if at > now {
+            next = earlier(next, at);
+            continue;
+        }
+        let users = match key {
+            VersionKey::Image(image, version) if inherited.is_none() => shoots(image, version),
+            VersionKey::Image(..) | VersionKey::Kubernetes(_) => Vec::new(),
+        };
+        let (path, version, expired_at) = (key.to_string(), key.version().to_owned(), date.clone());
+        if users.is_empty() {
+            gone.insert(key);
+            removed.push(RemovedVersion { path, version, expired_at, removed_at: Date::of(now) });
+        } else {
+            in_use.push(ExpiredInUse { path, version, expired_at, shoots: users });
+        }
+    }
+    let spec = (!gone.is_empty()).then(|| {
+        let (kubernetes, machine_images) = without(spec.kubernetes.as_ref(), &spec.machine_images, &gone);
+        PrivateCloudProfileSpec { kubernetes, machine_images, ..spec.clone() }
+    });
+    Expiry { spec, removed: sorted(removed), in_use, next }
+}
+
+/// What goes out of a CloudProfile at `now`, if its operator lets the platform do that: versions whose latest date, over
+/// the profile and all `private` ones on it, has passed, and that no live Shoot on any of them uses.
+pub fn expire_cloud_profile<'a>(
+    parent: &Parent,
+    private: impl IntoIterator<Item = &'a PrivateCloudProfileSpec>,
+    is_used: impl Fn(&VersionKey<'_>) -> bool,
+    now: Timestamp,
+) -> Expiry<CloudProfileSpec> {
+    let spec = parent.spec();
+    let mut extended: BTreeMap<VersionKey<'_>, &Date> = BTreeMap::new();
+    for (key, date) in private.into_iter().flat_map(|one| dated(one.kubernetes.as_ref(), &one.machine_images)) {
+        if let Some(date) = date.filter(|date| date.at().is_some()) {
+            let latest = extended.entry(key).or_insert(date);
+            *latest = later(Some(*latest), Some(date)).unwrap_or(date);
+        }
+    }
+    let (mut gone, mut removed, mut next) = (BTreeSet::new(), Vec::new(), None);
+    for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
+        let latest = later(date, extended.get(&key).copied());
+        let Some((date, at)) = latest.and_then(|date| Some((date, date.at()?))) else { continue };
+        if at > now {
+            next = earlier(next, at);
+        } else if !is_used(&key) {
+            gone.insert(key);
+            let (path, version) = (key.to_string(), key.version().to_owned());
+            removed.push(RemovedVersion { path, version, expired_at: date.clone(), removed_at: Date::of(now) });
+        }
+    }
+    let left = (!gone.is_empty()).then(|| {
+        let (kubernetes, machine_images) = without(spec.kubernetes.as_ref(), &spec.machine_images, &gone);
+        CloudProfileSpec { kubernetes, machine_images, ..spec.clone() }
+    });
+    Expiry { spec: left, removed: sorted(removed), in_use: Vec::new(), next }
+}
+
+fn earlier(one: Option<Timestamp>, other: Timestamp) -> Option<Timestamp> {
+    Some(one.map_or(other, |one| one.min(other)))
+}
+
+fn sorted(mut removed: Vec<RemovedVersion>) -> Vec<RemovedVersion> {
+    removed.sort_by(|left, right| left.path.cmp(&right.path));
+    removed.dedup_by(|left, right| left.path == right.path);
+    removed
+}
+
+/// What a profile remembers of its removed versions after more have gone: of each entry the last removal, and of more
+/// than a thousand those that went last.
+pub fn removed_versions(before: &[RemovedVersion], gone: &[RemovedVersion]) -> Vec<RemovedVersion> {
+    let mut latest: BTreeMap<&str, &RemovedVersion> = BTreeMap::new();
+    latest.extend(before.iter().chain(gone).map(|one| (one.path.as_str(), one)));
+    let mut kept: Vec<&RemovedVersion> = latest.into_values().collect();
+    kept.sort_by_key(|one| std::cmp::Reverse(one.removed_at.at()));
+    kept.truncate(MAX_REMOVED);
+    sorted(kept.into_iter().cloned().collect())
+}

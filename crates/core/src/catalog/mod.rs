@@ -1,0 +1,33 @@
+//! What a catalog means: how a private profile is rendered over its parent, what is wrong with either, who may use
+//! which version, which Shoot may change its profile, what expires when.
+//!
+//! All pure; the time is an argument. Where profiles and Shoots come from, and who is told, is left to others.
+
+mod certificates;
+mod compare;
+mod dates;
+mod entries;
+mod expiry;
+mod keyed;
+mod parent;
+mod private;
+mod profile;
+mod reference;
+mod render;
+mod slips;
+mod usage;
+mod verbs;
+mod versions;
+
+pub use dates::{corrected as corrected_date, later};
+pub use entries::Found;
+pub use expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
+pub use parent::Parent;
+pub use private::{PrivateWrite, is_same_parent, settled, validate_private_profile};
+pub use profile::validate_cloud_profile;
+pub use reference::{ProfileKind, Reference, SwitchError, check_switch, reference, written};
+pub use render::{Rendered, render};
+pub use slips::{Slip, correct};
+pub use usage::{check_switch_usage, check_usage, uses_image, uses_kubernetes};
+pub use verbs::{Verb, denial, needed};
+pub use versions::VersionKey;

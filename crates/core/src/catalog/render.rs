@@ -1,0 +1,240 @@
+//! Renders a private profile over its parent: the parent's entries in their order, what is added behind them, the later
+//! of two dates. Entries are shared with both. It never fails: what cannot be meant is told as a fault, and left out.
+
+use std::collections::BTreeSet;
+
+use allotment_api::catalog::{
+    CloudProfileSpec, Conflict, ImageVersion, Kubernetes, KubernetesVersion, Limits, MachineImage,
+    PrivateCloudProfileSpec, Region, Shared,
+};
+use allotment_machinery::field::{FieldError, Path};
+use serde_json::Value;
+
+use super::compare::{self, Differences};
+use super::dates::later;
+use super::keyed::Keyed;
+use super::parent::Parent;
+use super::versions::{VersionKey, kubernetes_versions};
+use super::{certificates, profile};
+
+/// What comes of a private profile and its parent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rendered {
+    /// What is offered.
+    pub spec: CloudProfileSpec,
+    /// What both have and mean differently, by path; the parent's stands in `spec`.
+    pub conflicts: Vec<Conflict>,
+    /// What makes the private profile invalid under this parent; left out of `spec`.
+    pub faults: Vec<FieldError>,
+}
+
+/// Renders `private` over `parent`. The result depends on these two alone.
+pub fn render(parent: &Parent, private: &PrivateCloudProfileSpec) -> Rendered {
+    let mut rendered = Rendered { spec: parent.spec().clone(), ..Rendered::default() };
+    rendered.kubernetes(parent, private);
+    rendered.images(parent, private);
+    rendered.machine_types(parent, private);
+    rendered.volume_types(parent, private);
+    rendered.regions(parent, private);
+    rendered.ca_bundle(parent, private);
+    rendered.limits(private);
+    for (name, value) in private.other.iter().filter(|(name, _)| !profile::is_inherited(name)) {
+        rendered.unknown(format!("spec.{name}"), parent.spec().other.get(name), value);
+    }
+    rendered.conflicts.sort();
+    rendered
+}
+
+impl Rendered {
+    fn compare(&mut self, differences: Differences, path: impl FnOnce() -> String) {
+        self.conflicts.extend(differences.conflict(path));
+    }
+
+    /// A field that nobody knows how to add to: the parent's holds, or none.
+    fn unknown(&mut self, path: String, parent: Option<&Value>, private: &Value) {
+        if parent != Some(private) {
+            let shown = |value: Option<&Value>| value.map_or_else(|| "null".to_owned(), Value::to_string);
+            let reason = "the field is not one that is added to: what the parent says holds".to_owned();
+            self.conflicts.push(Conflict {
+                path,
+                parent_value: shown(parent),
+                child_value: private.to_string(),
+                reason,
+            });
+        }
+    }
+
+    fn kubernetes(&mut self, parent: &Parent, private: &PrivateCloudProfileSpec) {
+        let Some(kubernetes) = &private.kubernetes else { return };
+        for (name, value) in &kubernetes.other {
+            let own = parent.spec().kubernetes.as_ref().and_then(|kubernetes| kubernetes.other.get(name));
+            self.unknown(format!("spec.kubernetes.{name}"), own, value);
+        }
+        let mut versions: Option<Vec<Shared<KubernetesVersion>>> = None;
+        for entry in &kubernetes.versions {
+            let key = VersionKey::Kubernetes(&entry.version);
+            let Some(place) = parent.kubernetes_version(&entry.version) else {
+                self.faults.push(profile::lacks_kubernetes(parent, &entry.version));
+                continue;
+            };
+            let versions = versions.get_or_insert_with(|| parent.kubernetes_versions().to_vec());
+            self.compare(compare::kubernetes_versions(&versions[place], entry), || key.to_string());
+            let date = later(versions[place].expiration_date.as_ref(), entry.expiration_date.as_ref());
+            if date != versions[place].expiration_date.as_ref() {
+                let extended = KubernetesVersion { expiration_date: date.cloned(), ..(*versions[place]).clone() };
+                versions[place] = Shared::new(extended);
+            }
+        }
+        if let (Some(versions), Some(own)) = (versions, &self.spec.kubernetes) {
+            self.spec.kubernetes = Some(Shared::new(Kubernetes { versions, other: own.other.clone() }));
+        }
+    }
+
+    fn images(&mut self, parent: &Parent, private: &PrivateCloudProfileSpec) {
+        let mut added = BTreeSet::new();
+        for image in &private.machine_images {
+            match parent.image(&image.name) {
+                Some(place) => {
+                    let own = self.spec.machine_images[place].clone();
+                    self.compare(compare::images(&own, image), || format!("spec.machineImages[{}]", image.name));
+                    if let Some(versions) = self.image_versions(parent, place, image) {
+                        self.spec.machine_images[place] = Shared::new(MachineImage { versions, ..(*own).clone() });
+                    }
+                }
+                None if added.insert(image.name.as_str()) => self.spec.machine_images.push(image.clone()),
+                None => {}
+            }
+        }
+    }
+
+    /// The versions of the parent's image at that place with those of the private one; `None` where they are the parent's.
+    fn image_versions(
+        &mut self,
+        parent: &Parent,
+        place: usize,
+        image: &MachineImage,
+    ) -> Option<Vec<Shared<ImageVersion>>> {
+        let own = self.spec.machine_images[place].clone();
+        let mut versions: Option<Vec<Shared<ImageVersion>>> = None;
+        let mut added = BTreeSet::new();
+        for entry in &image.versions {
+            let Some((at, inherited)) = parent.image_version(place, &entry.version) else {
+                if added.insert(entry.version.as_str()) {
+                    versions.get_or_insert_with(|| own.versions.clone()).push(entry.clone());
+                }
+                continue;
+            };
+            let path = || VersionKey::Image(&image.name, &entry.version).to_string();
+            self.compare(compare::image_versions(inherited, entry), path);
+            let so_far = versions.as_ref().and_then(|versions| versions.get(at)).unwrap_or(inherited);
+            let date = later(so_far.expiration_date.as_ref(), entry.expiration_date.as_ref());
+            if date != so_far.expiration_date.as_ref() {
+                let extended = ImageVersion { expiration_date: date.cloned(), ..(**inherited).clone() };
+                versions.get_or_insert_with(|| own.versions.clone())[at] = Shared::new(extended);
+            }
+        }
+        versions
+    }
+
+    fn machine_types(&mut self, parent: &Parent, private: &PrivateCloudProfileSpec) {
+        let own = &parent.spec().machine_types;
+        let mut added = BTreeSet::new();
+        for entry in &private.machine_types {
+            match parent.machine_types.find(own, |entry| &entry.name, &entry.name) {
+                Some(place) => self.compare(compare::machine_types(&own[place], entry), || {
+                    format!("spec.machineTypes[{}]", entry.name)
+                }),
+                None if added.insert(entry.name.as_str()) => self.spec.machine_types.push(entry.clone()),
+                None => {}
+            }
+        }
+    }
+
+    fn volume_types(&mut self, parent: &Parent, private: &PrivateCloudProfileSpec) {
+        let own = &parent.spec().volume_types;
+        let mut added = BTreeSet::new();
+        for entry in &private.volume_types {
+            match parent.volume_types.find(own, |entry| &entry.name, &entry.name) {
+                Some(place) => {
+                    self.compare(compare::volume_types(&own[place], entry), || {
+                        format!("spec.volumeTypes[{}]", entry.name)
+                    });
+                }
+                None if added.insert(entry.name.as_str()) => self.spec.volume_types.push(entry.clone()),
+                None => {}
+            }
+        }
+    }
+
+    fn regions(&mut self, parent: &Parent, private: &PrivateCloudProfileSpec) {
+        let own = &parent.spec().regions;
+        let mut added = BTreeSet::new();
+        for entry in &private.regions {
+            match parent.regions.find(own, |entry| &entry.name, &entry.name) {
+                Some(place) => {
+                    self.compare(compare::regions(&own[place], entry), || format!("spec.regions[{}]", entry.name));
+                    self.zones(place, entry);
+                }
+                None if added.insert(entry.name.as_str()) => self.spec.regions.push(entry.clone()),
+                None => {}
+            }
+        }
+    }
+
+    fn zones(&mut self, place: usize, private: &Region) {
+        let own = self.spec.regions[place].clone();
+        let keyed = Keyed::new(&own.zones, |zone| &zone.name);
+        let mut zones = Vec::new();
+        let mut added = BTreeSet::new();
+        for zone in &private.zones {
+            match keyed.find(&own.zones, |zone| &zone.name, &zone.name) {
+                Some(at) => self.compare(compare::zones(&own.zones[at], zone), || {
+                    format!("spec.regions[{}].zones[{}]", own.name, zone.name)
+                }),
+                None if added.insert(zone.name.as_str()) => zones.push(zone.clone()),
+                None => {}
+            }
+        }
+        if !zones.is_empty() {
+            let zones = [own.zones.as_slice(), zones.as_slice()].concat();
+            self.spec.regions[place] = Shared::new(Region { zones, ..(*own).clone() });
+        }
+    }
+
+    fn ca_bundle(&mut self, parent: &Parent, private: &PrivateCloudProfileSpec) {
+        let Some(bundle) = &private.ca_bundle else { return };
+        let own = parent.spec().ca_bundle.as_ref().map(|text| (text.as_str(), parent.certificates.as_slice()));
+        match certificates::read(bundle) {
+            Ok(added) => {
+                if let Some(joined) = certificates::joined(own, &added) {
+                    self.spec.ca_bundle = Some(Shared::new(joined));
+                }
+            }
+            Err(error) => {
+                let path = Path::new("spec").child("caBundle");
+                self.faults.push(FieldError::invalid_omitted(&path, error.to_string()));
+            }
+        }
+    }
+
+    fn limits(&mut self, private: &PrivateCloudProfileSpec) {
+        let Some(limits) = &private.limits else { return };
+        let Some(own) = &mut self.spec.limits else {
+            self.spec.limits = Some(limits.clone());
+            return;
+        };
+        own.max_nodes_total = match (own.max_nodes_total, limits.max_nodes_total) {
+            (Some(parent), Some(private)) => Some(parent.min(private)),
+            (parent, private) => parent.or(private),
+        };
+        let inherited: Limits = own.clone();
+        for (name, value) in &limits.other {
+            self.unknown(format!("spec.limits.{name}"), inherited.other.get(name), value);
+        }
+    }
+}
+
+/// The versions of a rendered or plain profile, for those who look one up.
+pub(super) fn kubernetes_of(spec: &CloudProfileSpec) -> &[Shared<KubernetesVersion>] {
+    kubernetes_versions(spec.kubernetes.as_ref())
+}

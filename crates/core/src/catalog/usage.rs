@@ -1,0 +1,308 @@
+//! What a Shoot may use of its profile, and why not. What a write leaves as it was always passes: a Shoot can be changed and
+//! deleted after its versions expired or its region went.
+
+use allotment_api::catalog::{CloudProfileSpec, Date, ImageVersion, MachineImage, Shared, ShootSpec, Worker};
+use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::version::{Version, VersionRequest};
+use k8s_openapi::jiff::Timestamp;
+
+use super::compare::DEFAULT_ARCHITECTURE;
+use super::dates::has_passed;
+use super::reference::Reference;
+use super::render::kubernetes_of;
+
+/// Most entries that a message lists.
+const MOST_LISTED: usize = 20;
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = names.collect();
+    let more = all.len().saturating_sub(MOST_LISTED);
+    let shown = all[..all.len() - more].join(", ");
+    match (all.is_empty(), more) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => shown,
+        (false, more) => format!("{shown} and {more} more"),
+    }
+}
+
+/// A Shoot's demands against one profile.
+struct Check<'a> {
+    profile: &'a CloudProfileSpec,
+    name: &'a Reference,
+    /// `None` where expired versions count as there.
+    now: Option<Timestamp>,
+    errors: Vec<FieldError>,
+}
+
+/// What a Shoot may not use of `profile`, which is what `name` renders to. `old` is what was stored; what it used already
+/// is not looked at.
+pub fn check_usage(
+    shoot: &ShootSpec,
+    old: Option<&ShootSpec>,
+    profile: &CloudProfileSpec,
+    name: &Reference,
+    now: Timestamp,
+) -> Vec<FieldError> {
+    let mut check = Check { profile, name, now: Some(now), errors: Vec::new() };
+    let path = Path::new("spec");
+    if let Some(provider) = shoot.provider.as_ref().filter(|_| old.is_none())
+        && provider.type_ != profile.type_
+    {
+        let detail = format!("{name} is for provider {:?}: use that, or another profile", profile.type_);
+        let path = path.child("provider").child("type");
+        check.errors.push(FieldError::invalid(&path, &provider.type_, detail));
+    }
+    let version = kubernetes(shoot);
+    if version != old.and_then(kubernetes) {
+        check.kubernetes(version, &path.child("kubernetes").child("version"));
+    }
+    let region_stays = old.is_some_and(|old| old.region == shoot.region);
+    if !region_stays {
+        check.region(shoot.region.as_deref(), &path.child("region"));
+    }
+    for worker in workers(shoot) {
+        let before = old.and_then(|old| workers(old).iter().find(|before| before.name == worker.name));
+        check.worker(worker, before, shoot.region.as_deref(), region_stays);
+    }
+    check.errors
+}
+
+/// What of a Shoot `target` lacks, to which it is to change: region, machine and volume types, image versions. Versions
+/// that expired are there.
+pub fn check_switch_usage(shoot: &ShootSpec, target: &CloudProfileSpec, name: &Reference) -> Vec<FieldError> {
+    let mut check = Check { profile: target, name, now: None, errors: Vec::new() };
+    let path = Path::new("spec");
+    check.kubernetes(kubernetes(shoot), &path.child("kubernetes").child("version"));
+    check.region(shoot.region.as_deref(), &path.child("region"));
+    for worker in workers(shoot) {
+        check.worker(worker, None, shoot.region.as_deref(), false);
+    }
+    check.errors
+}
+
+/// Whether a Shoot uses that Kubernetes version.
+pub fn uses_kubernetes(shoot: &ShootSpec, version: &str) -> bool {
+    let of_worker = |worker: &Worker| worker.kubernetes.as_ref().and_then(|kubernetes| kubernetes.version.clone());
+    kubernetes(shoot) == Some(version) || workers(shoot).iter().any(|one| of_worker(one).as_deref() == Some(version))
+}
+
+/// Whether a Shoot uses that version of that image.
+pub fn uses_image(shoot: &ShootSpec, image: &str, version: &str) -> bool {
+    let used = |worker: &Worker| worker.machine.image.as_ref().map(|image| (image.name.clone(), image.version.clone()));
+    workers(shoot).iter().filter_map(used).any(|(name, used)| name == image && used.as_deref() == Some(version))
+}
+
+fn kubernetes(shoot: &ShootSpec) -> Option<&str> {
+    shoot.kubernetes.as_ref()?.version.as_deref().filter(|version| !version.is_empty())
+}
+
+fn workers(shoot: &ShootSpec) -> &[Worker] {
+    shoot.provider.as_ref().map_or(&[], |provider| &provider.workers)
+}
+
+fn architecture(worker: &Worker) -> &str {
+    worker.machine.architecture.as_deref().unwrap_or(DEFAULT_ARCHITECTURE)
+}
+
+fn has_architecture(version: &ImageVersion, wanted: &str) -> bool {
+    match version.architectures.as_slice() {
+        [] => wanted == DEFAULT_ARCHITECTURE,
+        all => all.iter().any(|one| one == wanted),
+    }
+}
+
+impl Check<'_> {
+    fn has_expired(&self, date: Option<&Date>) -> bool {
+        self.now.is_some_and(|now| has_passed(date, now))
+    }
+
+    fn refuse(&mut self, path: &Path, value: &str, detail: String) {
+        self.errors.push(FieldError::invalid(path, value, detail));
+    }
+
+    fn kubernetes(&mut self, version: Option<&str>, path: &Path) {
+        let Some(version) = version else { return };
+        let all = kubernetes_of(self.profile);
+        let usable = || all.iter().filter(|entry| !self.has_expired(entry.expiration_date.as_ref()));
+        let offered = || format!("{} offers {}", self.name, listed(usable().map(|entry| entry.version.as_str())));
+        if let Some(entry) = all.iter().find(|entry| entry.version == version) {
+            if let Some(date) = entry.expiration_date.as_ref().filter(|date| self.has_expired(Some(date))) {
+                let detail = format!("version {version} expired on {date}; {}", offered());
+                self.refuse(path, version, detail);
+            }
+            return;
+        }
+        let family = version.parse::<VersionRequest>().ok().filter(|request| !request.is_full());
+        let is_of =
+            |request: &VersionRequest, text: &str| text.parse::<Version>().is_ok_and(|one| request.matches(&one));
+        if family.is_some_and(|family| usable().any(|entry| is_of(&family, &entry.version))) {
+            return;
+        }
+        let detail = format!("there is no version {version}; {}", offered());
+        self.refuse(path, version, detail);
+    }
+
+    fn region(&mut self, region: Option<&str>, path: &Path) {
+        let Some(region) = region else { return };
+        if !self.profile.regions.iter().any(|entry| entry.name == region) {
+            let names = listed(self.profile.regions.iter().map(|entry| entry.name.as_str()));
+            let detail = format!("there is no region {region:?}; {} offers {names}", self.name);
+            self.refuse(path, region, detail);
+        }
+    }
+
+    fn worker(&mut self, worker: &Worker, before: Option<&Worker>, region: Option<&str>, region_stays: bool) {
+        let path = Path::new("spec").child("provider").child("workers").key(&worker.name);
+        let machine = path.child("machine");
+        let version = |worker: &Worker| worker.kubernetes.as_ref().and_then(|kubernetes| kubernetes.version.clone());
+        if before.and_then(version) != version(worker) {
+            self.kubernetes(version(worker).as_deref(), &path.child("kubernetes").child("version"));
+        }
+        let type_stays = before.is_some_and(|before| {
+            before.machine.type_ == worker.machine.type_ && architecture(before) == architecture(worker)
+        });
+        if !type_stays {
+            self.machine_type(worker, &machine);
+        }
+        let image_stays = before.is_some_and(|before| {
+            let used =
+                |worker: &Worker| worker.machine.image.as_ref().map(|one| (one.name.clone(), one.version.clone()));
+            used(before) == used(worker) && architecture(before) == architecture(worker)
+        });
+        if !image_stays {
+            self.image(worker, &machine.child("image"));
+        }
+        self.volumes(worker, before, &path);
+        let zones_stay = region_stays && type_stays && before.is_some_and(|before| before.zones == worker.zones);
+        if !zones_stay {
+            self.zones(worker, before.filter(|_| region_stays && type_stays), region, &path);
+        }
+    }
+
+    fn machine_type(&mut self, worker: &Worker, path: &Path) {
+        let (wanted, path) = (worker.machine.type_.as_str(), path.child("type"));
+        if wanted.is_empty() {
+            self.errors.push(FieldError::required(&path, "name a machine type of the profile"));
+            return;
+        }
+        let detail = match self.profile.machine_types.iter().find(|entry| entry.name == wanted) {
+            None => {
+                let names = listed(self.profile.machine_types.iter().map(|entry| entry.name.as_str()));
+                format!("there is no machine type {wanted:?}; {} offers {names}", self.name)
+            }
+            // That new machines may not be of it says nothing to those that are.
+            Some(entry) if self.now.is_some() && entry.usable == Some(false) => {
+                format!("machine type {wanted:?} is not usable any more: choose another one")
+            }
+            Some(entry) if entry.architecture.as_deref().unwrap_or(DEFAULT_ARCHITECTURE) != architecture(worker) => {
+                let own = entry.architecture.as_deref().unwrap_or(DEFAULT_ARCHITECTURE);
+                let asked = architecture(worker);
+                format!(
+                    "machine type {wanted:?} has architecture {own}, and the pool asks for {asked}: change one of them"
+                )
+            }
+            Some(_) => return,
+        };
+        self.refuse(&path, wanted, detail);
+    }
+
+    fn image(&mut self, worker: &Worker, path: &Path) {
+        let Some(image) = &worker.machine.image else { return };
+        let (name, wanted) = (image.name.as_str(), architecture(worker));
+        let Some(entry) = self.profile.machine_images.iter().find(|entry| entry.name == name).cloned() else {
+            let names = listed(self.profile.machine_images.iter().map(|entry| entry.name.as_str()));
+            let detail = format!("there is no machine image {name:?}; {} offers {names}", self.name);
+            return self.refuse(&path.child("name"), name, detail);
+        };
+        let offered = self.offered(&entry, wanted);
+        let Some(version) = image.version.as_deref().filter(|version| !version.is_empty()) else {
+            if offered == "none" {
+                let detail = format!("no version of machine image {name:?} for {wanted} is offered any more");
+                self.refuse(&path.child("name"), name, detail);
+            }
+            return;
+        };
+        let path = path.child("version");
+        let detail = match entry.versions.iter().find(|entry| entry.version == version) {
+            None => format!("machine image {name:?} has no version {version}; offered for {wanted}: {offered}"),
+            Some(found) if self.has_expired(found.expiration_date.as_ref()) => {
+                let date = found.expiration_date.as_ref().map_or("", Date::text);
+                format!(
+                    "version {version} of machine image {name:?} expired on {date}; offered for {wanted}: {offered}"
+                )
+            }
+            Some(found) if !has_architecture(found, wanted) => format!(
+                "version {version} of machine image {name:?} is not for architecture {wanted}, it is for {}; offered for \
+                 {wanted}: {offered}",
+                listed(
+                    found
+                        .architectures
+                        .iter()
+                        .map(String::as_str)
+                        .chain(found.architectures.is_empty().then_some(DEFAULT_ARCHITECTURE))
+                )
+            ),
+            Some(_) => return,
+        };
+        self.refuse(&path, version, detail);
+    }
+
+    fn offered(&self, image: &Shared<MachineImage>, architecture: &str) -> String {
+        let usable = |entry: &&Shared<ImageVersion>| {
+            !self.has_expired(entry.expiration_date.as_ref()) && has_architecture(entry, architecture)
+        };
+        listed(image.versions.iter().filter(usable).map(|entry| entry.version.as_str()))
+    }
+
+    fn volumes(&mut self, worker: &Worker, before: Option<&Worker>, path: &Path) {
+        let used = |worker: &Worker| -> Vec<String> {
+            worker.volume.iter().chain(&worker.data_volumes).filter_map(|volume| volume.type_.clone()).collect()
+        };
+        let known = before.map(used).unwrap_or_default();
+        let root = worker.volume.iter().map(|volume| (path.child("volume"), volume));
+        let further = worker.data_volumes.iter().enumerate();
+        let further = further.map(|(index, volume)| (path.child("dataVolumes").index(index), volume));
+        for (path, volume) in root.chain(further).collect::<Vec<_>>() {
+            let Some(wanted) = volume.type_.as_ref().filter(|wanted| !known.contains(wanted)) else { continue };
+            let detail = match self.profile.volume_types.iter().find(|entry| entry.name == *wanted) {
+                None => {
+                    let names = listed(self.profile.volume_types.iter().map(|entry| entry.name.as_str()));
+                    format!("there is no volume type {wanted:?}; {} offers {names}", self.name)
+                }
+                Some(entry) if self.now.is_some() && entry.usable == Some(false) => {
+                    format!("volume type {wanted:?} is not usable any more: choose another one")
+                }
+                Some(_) => continue,
+            };
+            self.refuse(&path.child("type"), wanted, detail);
+        }
+    }
+
+    fn zones(&mut self, worker: &Worker, before: Option<&Worker>, region: Option<&str>, path: &Path) {
+        let own = self.profile.regions.iter().find(|entry| Some(entry.name.as_str()) == region).cloned();
+        let Some(region) = own else { return };
+        for (index, zone) in worker.zones.iter().enumerate() {
+            if before.is_some_and(|before| before.zones.contains(zone)) {
+                continue;
+            }
+            let path = path.child("zones").index(index);
+            let Some(entry) = region.zones.iter().find(|entry| entry.name == *zone) else {
+                let names = listed(region.zones.iter().map(|entry| entry.name.as_str()));
+                self.refuse(&path, zone, format!("region {:?} has no such zone; it has {names}", region.name));
+                continue;
+            };
+            let lacks = |list: &[String], wanted: Option<&str>| list.iter().any(|one| Some(one.as_str()) == wanted);
+            if self.now.is_some() && lacks(&entry.unavailable_machine_types, Some(&worker.machine.type_)) {
+                let detail = format!("machine type {:?} is not available in this zone", worker.machine.type_);
+                self.refuse(&path, zone, format!("{detail}: choose another zone or type"));
+            }
+            for volume in worker.volume.iter().chain(&worker.data_volumes) {
+                if self.now.is_some() && lacks(&entry.unavailable_volume_types, volume.type_.as_deref()) {
+                    let wanted = volume.type_.as_deref().unwrap_or_default();
+                    let detail = format!("volume type {wanted:?} is not available in this zone: choose another one");
+                    self.refuse(&path, zone, detail);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The versions of a profile, Kubernetes' and those of images, as one list: by key, each with its date.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use allotment_api::catalog::{Date, Kubernetes, KubernetesVersion, MachineImage, Shared};
+
+/// Which version of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VersionKey<'a> {
+    /// A Kubernetes version.
+    Kubernetes(&'a str),
+    /// A version of the image of that name.
+    Image(&'a str, &'a str),
+}
+
+impl<'a> VersionKey<'a> {
+    /// The version alone.
+    pub fn version(&self) -> &'a str {
+        match self {
+            VersionKey::Kubernetes(version) | VersionKey::Image(_, version) => version,
+        }
+    }
+}
+
+impl fmt::Display for VersionKey<'_> {
+    /// The path of the entry: `spec.machineImages[suse-chost].versions[16.4]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VersionKey::Kubernetes(version) => write!(f, "spec.kubernetes.versions[{version}]"),
+            VersionKey::Image(image, version) => write!(f, "spec.machineImages[{image}].versions[{version}]"),
+        }
+    }
+}
+
+/// The Kubernetes versions of a profile, or none.
+pub(super) fn kubernetes_versions(kubernetes: Option<&Shared<Kubernetes>>) -> &[Shared<KubernetesVersion>] {
+    kubernetes.map_or(&[], |kubernetes| &kubernetes.versions)
+}
+
+/// All versions in the order of the profile.
+pub(super) fn dated<'a>(
+    kubernetes: Option<&'a Shared<Kubernetes>>,
+    images: &'a [Shared<MachineImage>],
+) -> impl Iterator<Item = (VersionKey<'a>, Option<&'a Date>)> {
+    let versions = kubernetes_versions(kubernetes).iter();
+    let kubernetes = versions.map(|entry| (VersionKey::Kubernetes(&entry.version), entry.expiration_date.as_ref()));
+    let images = images.iter().flat_map(|image| {
+        image
+            .versions
+            .iter()
+            .map(|entry| (VersionKey::Image(&image.name, &entry.version), entry.expiration_date.as_ref()))
+    });
+    kubernetes.chain(images)
+}
+
+/// What is left of a profile's `kubernetes` and `machineImages` without some versions: an image that is left without
+/// any, and a `kubernetes` that is left with nothing, go whole.
+pub(super) fn without(
+    kubernetes: Option<&Shared<Kubernetes>>,
+    images: &[Shared<MachineImage>],
+    gone: &BTreeSet<VersionKey<'_>>,
+) -> (Option<Shared<Kubernetes>>, Vec<Shared<MachineImage>>) {
+    let left_kubernetes = kubernetes.and_then(|kubernetes| {
+        let stays = |version: &str| !gone.contains(&VersionKey::Kubernetes(version));
+        if kubernetes.versions.iter().all(|entry| stays(&entry.version)) {
+            return Some(kubernetes.clone());
+        }
+        let versions = kubernetes.versions.iter().filter(|entry| stays(&entry.version)).cloned().collect();
+        let left = Kubernetes { versions, other: kubernetes.other.clone() };
+        (!left.versions.is_empty() || !left.other.is_empty()).then(|| Shared::new(left))
+    });
+    let left_images = images.iter().filter_map(|image| {
+        let stays = |version: &str| !gone.contains(&VersionKey::Image(&image.name, version));
+        if image.versions.iter().all(|entry| stays(&entry.version)) {
+            return Some(image.clone());
+        }
+        let versions: Vec<_> = image.versions.iter().filter(|entry| stays(&entry.version)).cloned().collect();
+        (!versions.is_empty()).then(|| Shared::new(MachineImage { versions, ..(**image).clone() }))
+    });
+    (left_kubernetes, left_images.collect())
+}

@@ -1,0 +1,121 @@
+//! What goes when, over years of simulated time.
+
+use allotment_api::catalog::{Date, RemovedVersion};
+use allotment_core::catalog::{Parent, expire_cloud_profile, expire_private_profile, removed_versions, render};
+use k8s_openapi::jiff::Timestamp;
+
+use super::{at, cloud, parent, private, shown};
+
+const OWN: &str =
+    "{type: t, kubernetes: {versions: [{version: 1.31.0}, {version: 1.30.2, expirationDate: '2026-01-01T00:00:00Z'},
+    {version: 1.29.1, expirationDate: '2025-01-01T00:00:00Z'}]},
+    machineImages: [{name: i, versions: [{version: '1', expirationDate: '2026-01-01T00:00:00Z'}, {version: '2'}]}]}";
+const ADDED: &str =
+    "{parent: central, kubernetes: {versions: [{version: 1.30.2, expirationDate: '2027-01-01T00:00:00Z'},
+    {version: 1.29.1}]}, machineImages: [{name: i, versions: [{version: '1', expirationDate: '2026-06-01T00:00:00Z'}]},
+    {name: own, versions: [{version: '5', expirationDate: '2026-03-01T00:00:00Z'}, {version: '6'}]}]}";
+
+fn paths(removed: &[RemovedVersion]) -> Vec<&str> {
+    removed.iter().map(|one| one.path.as_str()).collect()
+}
+
+#[test]
+fn entries_go_one_by_one_as_their_dates_pass_and_the_next_date_is_told() {
+    let own = parent(OWN);
+    let mut spec = private(ADDED);
+    let mut now = at("2024-06-01T00:00:00Z");
+    let mut seen: Vec<(String, Vec<String>)> = Vec::new();
+    // Nobody looks but at the times that it asks for.
+    loop {
+        let expiry = expire_private_profile(&spec, &own, |_, _| Vec::new(), now);
+        seen.push((now.to_string(), paths(&expiry.removed).iter().map(|path| (*path).to_owned()).collect()));
+        spec = expiry.spec.unwrap_or(spec);
+        match expiry.next {
+            Some(next) => now = next,
+            None => break,
+        }
+    }
+    let expect = [
+        ("2024-06-01T00:00:00Z", &[][..]),
+        ("2025-01-01T00:00:00Z", &["spec.kubernetes.versions[1.29.1]"]),
+        ("2026-03-01T00:00:00Z", &["spec.machineImages[own].versions[5]"]),
+        ("2026-06-01T00:00:00Z", &["spec.machineImages[i].versions[1]"]),
+        ("2027-01-01T00:00:00Z", &["spec.kubernetes.versions[1.30.2]"]),
+    ];
+    let seen: Vec<(&str, Vec<&str>)> =
+        seen.iter().map(|(at, paths)| (at.as_str(), paths.iter().map(String::as_str).collect())).collect();
+    assert_eq!(seen, expect.map(|(at, paths)| (at, paths.to_vec())));
+    let left = "{parent: central, machineImages: [{name: own, versions: [{version: '6'}]}]}";
+    assert_eq!(shown(&spec), shown(&private(left)), "an image without versions and an empty kubernetes go whole");
+}
+
+#[test]
+fn what_the_private_profile_alone_has_stays_while_shoots_use_it() {
+    let own = parent(OWN);
+    let now = at("2028-01-01T00:00:00Z");
+    let users =
+        |_: &str, version: &str| if version == "5" { vec!["s1".to_owned(), "s2".to_owned()] } else { Vec::new() };
+    let expiry = expire_private_profile(&private(ADDED), &own, users, now);
+    let left = expiry.spec.expect("something went");
+    assert_eq!(
+        shown(&left.machine_images),
+        shown(
+            &private(
+                "{parent: central, machineImages: [{name: own, versions: [{version: '5',
+            expirationDate: '2026-03-01T00:00:00Z'}, {version: '6'}]}]}"
+            )
+            .machine_images
+        )
+    );
+    let stays: Vec<(&str, &str, &[String])> =
+        expiry.in_use.iter().map(|one| (one.path.as_str(), one.expired_at.text(), one.shoots.as_slice())).collect();
+    let shoots = ["s1".to_owned(), "s2".to_owned()];
+    assert_eq!(stays, [("spec.machineImages[own].versions[5]", "2026-03-01T00:00:00Z", shoots.as_slice())]);
+    assert_eq!(render(&own, &left).faults, []);
+    // What the parent has goes from the private profile however much it is used: the parent keeps it.
+    let all = |_: &str, _: &str| shoots.to_vec();
+    let expiry = expire_private_profile(&private(ADDED), &own, all, now);
+    assert!(paths(&expiry.removed).contains(&"spec.machineImages[i].versions[1]"));
+}
+
+#[test]
+fn a_version_of_a_cloud_profile_goes_after_the_last_date_of_all_that_extend_it() {
+    let own = parent(OWN);
+    let (one, other) = (private(ADDED), private(&ADDED.replace("2027-01-01", "2030-01-01")));
+    let check = |now: &str, used: &str, removed: &[&str], next: Option<&str>| {
+        let expiry = expire_cloud_profile(&own, [&one, &other], |key| key.to_string() == used, at(now));
+        assert_eq!(paths(&expiry.removed), removed, "{now}");
+        assert_eq!(expiry.next, next.map(|text| text.parse::<Timestamp>().expect("a time")), "{now}");
+        if let Some(left) = expiry.spec {
+            let left = Parent::new("central", left);
+            for profile in [&one, &other] {
+                let profile = expire_private_profile(profile, &own, |_, _| Vec::new(), at(now)).spec;
+                assert_eq!(render(&left, &profile.expect("it expired as well")).faults, [], "{now}");
+            }
+        }
+    };
+    check("2024-06-01T00:00:00Z", "", &[], Some("2025-01-01T00:00:00Z"));
+    check("2025-06-01T00:00:00Z", "", &["spec.kubernetes.versions[1.29.1]"], Some("2026-06-01T00:00:00Z"));
+    check("2025-06-01T00:00:00Z", "spec.kubernetes.versions[1.29.1]", &[], Some("2026-06-01T00:00:00Z"));
+    let all =
+        ["spec.kubernetes.versions[1.29.1]", "spec.kubernetes.versions[1.30.2]", "spec.machineImages[i].versions[1]"];
+    check("2029-12-31T00:00:00Z", "", &[all[0], all[2]], Some("2030-01-01T00:00:00Z"));
+    check("2030-01-01T00:00:00Z", "", &all, None);
+    assert_eq!(cloud(OWN), *own.spec());
+}
+
+#[test]
+fn of_removed_versions_the_last_of_each_is_remembered_and_not_without_end() {
+    let removed = |number: usize, day: usize| RemovedVersion {
+        path: format!("spec.kubernetes.versions[1.{number}.0]"),
+        version: format!("1.{number}.0"),
+        expired_at: Date::new("2026-01-01T00:00:00Z"),
+        removed_at: Date::new(format!("20{:02}-01-{:02}T00:00:00Z", 26 + day / 28, day % 28 + 1)),
+    };
+    let again = removed_versions(&[removed(1, 0), removed(2, 0)], &[removed(1, 5)]);
+    assert_eq!(again, [removed(1, 5), removed(2, 0)]);
+    let many: Vec<RemovedVersion> = (0..1_500).map(|number| removed(number, number)).collect();
+    let kept = removed_versions(&many[..700], &many[700..]);
+    assert_eq!(kept.len(), 1_000);
+    assert!(kept.iter().all(|one| one.removed_at.at() >= many[500].removed_at.at()));
+}

@@ -1,0 +1,282 @@
+//! What is refused of either profile, in which words, and which verbs a change needs.
+
+use allotment_api::catalog::{Date, PrivateCloudProfileSpec, RemovedVersion};
+use allotment_core::catalog::{
+    Found, Parent, PrivateWrite, Verb, denial, needed, settled, validate_cloud_profile, validate_private_profile,
+};
+
+use super::{at, cloud, create, parent, private, shown};
+
+const NOW: &str = "2026-06-01T00:00:00Z";
+const OWN: &str =
+    "{type: t, kubernetes: {versions: [{version: 1.31.0}, {version: 1.30.2, expirationDate: '2026-07-01T00:00:00Z'}]},
+    machineImages: [{name: i, versions: [{version: '1', expirationDate: '2026-07-01T00:00:00Z'}, {version: '2'}]}]}";
+
+fn texts(found: &Found) -> Vec<String> {
+    found.errors.iter().map(ToString::to_string).collect()
+}
+
+/// Checks that a CloudProfile and a private profile with the same entries are refused in the same words.
+#[track_caller]
+fn refused(entries: &str, expect: &[&str]) {
+    let found = validate_cloud_profile(&cloud(&format!("{{type: t, {entries}}}")), None, at(NOW));
+    assert_eq!(texts(&found), expect, "{entries}");
+    let central = parent("{type: t}");
+    let found = validate_private_profile(&private(&format!("{{parent: central, {entries}}}")), &create(&central, NOW));
+    assert_eq!(texts(&found), expect, "{entries}");
+}
+
+#[test]
+fn entries_are_refused_by_field_with_reason_and_what_to_do() {
+    refused(
+        "machineTypes: [{name: a/b, cpu: 1, memory: 1Gi}, {cpu: 1, memory: 1Gi}, {name: c, cpu: x, gpu: -1},
+          {name: d, cpu: 1, memory: 1Gi, architecture: riscv, storage: {class: c, size: 1Gi, minSize: 1Gi}}]",
+        &[
+            "spec.machineTypes[0].name: Invalid value: \"a/b\": must not contain '/': choose a name without it",
+            "spec.machineTypes[1].name: Required value: every entry of the list needs one",
+            "spec.machineTypes[c].cpu: Invalid value: \"x\": not a quantity: write it as 4, 500m or 8Gi",
+            "spec.machineTypes[c].memory: Required value: say how much a machine has",
+            "spec.machineTypes[c].gpu: Invalid value: \"-1\": must not be negative",
+            "spec.machineTypes[d].architecture: Unsupported value: \"riscv\": supported values: \"amd64\", \"arm64\"",
+            "spec.machineTypes[d].storage.type: Required value: a machine's own storage has one",
+            "spec.machineTypes[d].storage: Required value: set either size or minSize",
+        ],
+    );
+    refused(
+        "volumeTypes: [{name: v}, {name: w, class: c, minSize: big}], regions: [{name: r, zones: [{name: z}, {name: z}],
+          labels: {'a b': c}}, {name: r}]",
+        &[
+            "spec.volumeTypes[v].class: Required value: such as standard or premium",
+            "spec.volumeTypes[w].minSize: Invalid value: \"big\": not a quantity: write it as 4, 500m or 8Gi",
+            "spec.regions[r].zones[1].name: Duplicate value: \"z\": stands in the list already: take one of the two out",
+            "spec.regions[r].labels[a b]: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or '.', \
+             and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+             validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+            "spec.regions[1].name: Duplicate value: \"r\": stands in the list already: take one of the two out",
+        ],
+    );
+    refused(
+        "machineImages: [{name: i, updateStrategy: never, versions: [{version: latest}, {version: '1', cri: [{name: c}, {name: c}],
+          architectures: [amd64, amd64], kubeletVersionConstraint: new, classification: old}]}]",
+        &[
+            "spec.machineImages[i].updateStrategy: Unsupported value: \"never\": supported values: \"major\", \"minor\", \"patch\"",
+            "spec.machineImages[i].versions[latest].version: Invalid value: \"latest\": not a version: write it as \"15.4\" or \
+             \"15.4.20220818\", with what semantic versioning allows behind it",
+            "spec.machineImages[i].versions[1].classification: Unsupported value: \"old\": supported values: \"deprecated\", \
+             \"preview\", \"supported\"",
+            "spec.machineImages[i].versions[1].architectures[1]: Duplicate value: \"amd64\"",
+            "spec.machineImages[i].versions[1].cri[1].name: Duplicate value: \"c\": stands in the list already: take one of the \
+             two out",
+            "spec.machineImages[i].versions[1].kubeletVersionConstraint: Invalid value: \"new\": not a constraint: write it as \
+             \"< 1.26\" or \">= 1.25, < 1.28\"",
+        ],
+    );
+    refused(
+        "limits: {maxNodesTotal: 0}",
+        &["spec.limits.maxNodesTotal: Invalid value: 0: must be at least 1; leave it out for no limit"],
+    );
+}
+
+#[test]
+fn a_bundle_is_refused_without_showing_what_is_in_it() {
+    let key = "-----BEGIN PRIVATE KEY-----\\nc2VjcmV0\\n-----END PRIVATE KEY-----\\n";
+    let found = validate_cloud_profile(&cloud(&format!("{{type: t, caBundle: \"{key}\"}}")), None, at(NOW));
+    assert_eq!(
+        texts(&found),
+        ["spec.caBundle: Invalid value: block 1 holds a PRIVATE KEY, and only a CERTIFICATE belongs here: take it out"]
+    );
+    let central = parent("{type: t}");
+    let added = private(&format!("{{parent: central, caBundle: \"{key}\"}}"));
+    assert_eq!(texts(&validate_private_profile(&added, &create(&central, NOW))).len(), 1);
+}
+
+#[test]
+fn cloud_profiles_need_a_type_and_full_kubernetes_versions_and_may_have_dates_in_the_past() {
+    let check = |text: &str, errors: &[&str], warnings: &[&str]| {
+        let found = validate_cloud_profile(&cloud(text), None, at(NOW));
+        assert_eq!((texts(&found), found.warnings), (errors.map_owned(), warnings.map_owned()), "{text}");
+    };
+    check(
+        "{}",
+        &["spec.type: Required value: name the provider that the profile is for, such as aws, azure or gcp"],
+        &[],
+    );
+    let full = |version: &str| {
+        format!(
+            "spec.kubernetes.versions[{version}].version: Invalid value: \"{version}\": a Kubernetes version is three numbers: write \
+             it as \"1.30.2\""
+        )
+    };
+    let versions = "{type: t, kubernetes: {versions: [{version: '1.30'}, {version: v1.30.2}, {version: 1.30.2-rc.1}]}}";
+    check(versions, &[&full("1.30"), &full("v1.30.2"), &full("1.30.2-rc.1")], &[]);
+    let past = "{type: t, kubernetes: {versions: [{version: 1.31.0}, {version: 1.30.2, expirationDate: '2026-01-01T00:00:00Z'}]}}";
+    let told = "spec.kubernetes.versions[1.30.2].expirationDate: 2026-01-01T00:00:00Z is in the past: no new Shoot can use 1.30.2";
+    check(past, &[], &[told]);
+    let again = validate_cloud_profile(&cloud(past), Some(&cloud(past)), at(NOW));
+    assert_eq!(again, Found::default(), "what stood there is not told again");
+}
+
+/// Texts as they are found.
+trait MapOwned {
+    fn map_owned(&self) -> Vec<String>;
+}
+
+impl MapOwned for [&str] {
+    fn map_owned(&self) -> Vec<String> {
+        self.iter().map(|text| (*text).to_owned()).collect()
+    }
+}
+
+#[track_caller]
+fn judged(text: &str, old: Option<&str>, expect: &[&str]) {
+    let (own, old) = (parent(OWN), old.map(private));
+    let write = PrivateWrite { old: old.as_ref(), ..create(&own, NOW) };
+    assert_eq!(texts(&validate_private_profile(&private(text), &write)), expect.map_owned(), "{text}");
+}
+
+#[test]
+fn what_the_provider_says_cannot_be_set_in_a_private_profile() {
+    let inherited = |field: &str| {
+        format!("spec.{field}: Forbidden: {field} is inherited from the parent CloudProfile: leave it out")
+    };
+    judged(
+        "{parent: central, type: t, providerConfig: {}, seedSelector: {}, bastion: {}, more: kept}",
+        None,
+        &[&inherited("bastion"), &inherited("providerConfig"), &inherited("seedSelector"), &inherited("type")],
+    );
+    judged(
+        "{parent: central, kubernetes: {versions: [{version: 1.30.2, classification: supported, lifecycle: []}]},
+          machineImages: [{name: i}]}",
+        None,
+        &[
+            "spec.kubernetes.versions[1.30.2].classification: Forbidden: only expirationDate may be set for a version of the \
+             parent: leave it out",
+            "spec.kubernetes.versions[1.30.2].lifecycle: Forbidden: only expirationDate may be set for a version of the parent: \
+             leave it out",
+            "spec.machineImages[i].versions: Required value: name the versions that are added or extended, or leave the image out",
+        ],
+    );
+}
+
+#[test]
+fn a_parent_is_a_cloud_profile_in_either_form_and_stays() {
+    judged("{parent: {kind: CloudProfile, name: central}}", Some("{parent: central}"), &[]);
+    judged("{parent: {name: central}}", Some("{parent: {kind: CloudProfile, name: central}}"), &[]);
+    judged("{}", None, &["spec.parent: Required value: name the CloudProfile that this adds to"]);
+    judged(
+        "{parent: {kind: PrivateCloudProfile, name: central}}",
+        None,
+        &[
+            "spec.parent.kind: Invalid value: \"PrivateCloudProfile\": multi-level inheritance is not supported: name a CloudProfile",
+        ],
+    );
+    judged(
+        "{parent: other}",
+        Some("{parent: {name: central}}"),
+        &["spec.parent: Invalid value: \"other\": is immutable, and was \"central\": make another PrivateCloudProfile"],
+    );
+}
+
+fn dated(version: &str, date: &str) -> String {
+    format!("{{parent: central, kubernetes: {{versions: [{{version: {version}, expirationDate: '{date}'}}]}}}}")
+}
+
+#[test]
+fn a_date_can_only_be_extended_and_only_a_new_one_is_judged() {
+    let never = "spec.kubernetes.versions[1.31.0].expirationDate: Invalid value: \"2027-01-01T00:00:00Z\": CloudProfile \"central\" \
+                 gives 1.31.0 without a date, so it never expires: leave the date out";
+    judged(&dated("1.31.0", "2027-01-01T00:00:00Z"), None, &[never]);
+    let shorter = "spec.kubernetes.versions[1.30.2].expirationDate: Invalid value: \"2026-06-30T00:00:00Z\": CloudProfile \"central\" \
+                   gives it until 2026-07-01T00:00:00Z, and a date can only be extended: choose a later one";
+    judged(&dated("1.30.2", "2026-06-30T00:00:00Z"), None, &[shorter]);
+    judged(&dated("1.30.2", "2026-07-01T00:00:00Z"), None, &[]);
+    judged(&dated("1.30.2", "2027-07-01T00:00:00Z"), None, &[]);
+    // They came to be shorter since the parent changed; the same time in other words is no other date.
+    judged(&dated("1.31.0", "2027-01-01T00:00:00Z"), Some(&dated("1.31.0", "2027-01-01T01:00:00+01:00")), &[]);
+    judged(&dated("1.30.2", "2026-06-30T00:00:00Z"), Some(&dated("1.30.2", "2026-06-30T00:00:00Z")), &[]);
+    judged(&dated("1.30.2", "2026-06-30T00:00:00Z"), Some(&dated("1.30.2", "2026-06-29T00:00:00Z")), &[shorter]);
+    judged(
+        "{parent: central, machineImages: [{name: i, versions: [{version: '2', expirationDate: '2027-01-01T00:00:00Z'},
+          {version: '3', expirationDate: '2026-05-31T23:59:59Z'}]}]}",
+        None,
+        &[
+            "spec.machineImages[i].versions[2].expirationDate: Invalid value: \"2027-01-01T00:00:00Z\": CloudProfile \"central\" gives \
+             2 without a date, so it never expires: leave the date out",
+            "spec.machineImages[i].versions[3].expirationDate: Invalid value: \"2026-05-31T23:59:59Z\": is in the past: choose a date \
+             to come, or leave the version out",
+        ],
+    );
+}
+
+const OVER: &str = "2026-05-01T00:00:00Z";
+
+fn image(version: &str, date: &str) -> String {
+    format!(
+        "{{parent: central, machineImages: [{{name: own, versions: [{{version: '{version}', expirationDate: '{date}'}}]}}]}}"
+    )
+}
+
+#[test]
+fn a_manifest_with_expired_entries_that_is_applied_again_neither_fails_nor_brings_them_back() {
+    let own: Parent = parent(&OWN.replace("2026-07-01", "2026-04-01"));
+    let removed = [RemovedVersion {
+        path: "spec.machineImages[own].versions[5]".to_owned(),
+        version: "5".to_owned(),
+        expired_at: Date::new(OVER),
+        removed_at: Date::new("2026-05-02T00:00:00Z"),
+    }];
+    let check = |text: &str, old: Option<&str>, removed: &[RemovedVersion], used: bool, expect: Option<&str>| {
+        let old = old.map(private);
+        let write = PrivateWrite { old: old.as_ref(), removed, in_use: &|_, _| used, ..create(&own, NOW) };
+        let left = settled(&private(text), &write);
+        assert_eq!(left.as_ref().map(shown), expect.map(|text| shown(&private(text))), "{text}");
+        let errors = validate_private_profile(left.as_ref().unwrap_or(&private(text)), &write).errors;
+        (left, errors.len())
+    };
+    let empty = Some("{parent: central}");
+    let (text, kubernetes) = (image("5", OVER), dated("1.30.2", OVER));
+    assert_eq!(check(&text, Some(&text), &[], false, empty).1, 0);
+    assert_eq!(check(&kubernetes, Some(&kubernetes), &[], false, empty).1, 0);
+    assert_eq!(check(&text, Some("{parent: central}"), &removed, false, empty).1, 0);
+    // Nothing tells that it was there.
+    assert_eq!(check(&text, Some("{parent: central}"), &[], false, None).1, 1);
+    assert_eq!(check(&text, None, &[], false, None).1, 1);
+    // Another date is a new one.
+    assert_eq!(check(&image("5", "2026-05-01T00:00:01Z"), Some(&text), &removed, false, None).1, 1);
+    // A Shoot needs it.
+    assert_eq!(check(&text, Some(&text), &[], true, None).1, 0);
+    assert_eq!(check(&kubernetes, Some(&kubernetes), &[], true, empty).1, 0);
+}
+
+#[test]
+fn every_way_in_which_a_guarded_field_changes_needs_its_verb() {
+    let (kubernetes, images) = (dated("1.30.2", "2027-01-01T00:00:00Z"), image("5", "2027-01-01T00:00:00Z"));
+    let types = "{parent: central, machineTypes: [{name: m, cpu: 1, memory: 1Gi}]}";
+    let both = kubernetes
+        .replace("parent: central", "parent: central, machineImages: [{name: i, versions: [{version: '9'}]}]");
+    for (old, new, expect) in [
+        (None, types, &[][..]),
+        (None, both.as_str(), &[Verb::Kubernetes, Verb::MachineImages]),
+        (Some(kubernetes.as_str()), types, &[Verb::Kubernetes]),
+        (Some(types), images.as_str(), &[Verb::MachineImages]),
+        (Some(images.as_str()), kubernetes.as_str(), &[Verb::Kubernetes, Verb::MachineImages]),
+        (Some(images.as_str()), &image("5", "2027-01-01T00:00:01Z"), &[Verb::MachineImages]),
+        (Some("{parent: central, kubernetes: {versions: []}}"), types, &[]),
+        (Some(both.as_str()), both.as_str(), &[]),
+    ] {
+        let old: Option<PrivateCloudProfileSpec> = old.map(private);
+        assert_eq!(needed(old.as_ref(), &private(new)), expect, "{new}");
+    }
+}
+
+#[test]
+fn a_denial_names_every_field_and_every_rule_that_lacks() {
+    assert_eq!(
+        denial("jane", &[Verb::Kubernetes, Verb::MachineImages], true),
+        "user \"jane\" is not allowed to modify .spec.kubernetes for \"privatecloudprofiles\"; user \"jane\" is not allowed to modify \
+         .spec.machineImages for \"privatecloudprofiles\"; a role with this would allow it: {apiGroups: [\"core.gardener.cloud\"], \
+         resources: [\"privatecloudprofiles\"], verbs: [\"modify-spec-kubernetes\"]} and {apiGroups: [\"core.gardener.cloud\"], \
+         resources: [\"privatecloudprofiles\"], verbs: [\"modify-spec-machineImages\"]}; a bound rule has apiGroups: [\"\"], resources: \
+         [\"privatecloudprofile\"]"
+    );
+}

@@ -1,0 +1,201 @@
+//! What holds for every parent and every private profile.
+
+use allotment_api::catalog::{CloudProfileSpec, Date, PrivateCloudProfileSpec, RenderedProfile};
+use allotment_core::catalog::{
+    Parent, VersionKey, expire_private_profile, later, needed, render, settled, validate_cloud_profile,
+    validate_private_profile,
+};
+use proptest::prelude::*;
+use proptest::sample::subsequence;
+use serde_json::{Value, json};
+
+use super::{at, create};
+
+const NOW: &str = "2026-06-01T00:00:00Z";
+
+/// Years around [`NOW`], or no date.
+fn date() -> impl Strategy<Value = Option<String>> {
+    proptest::option::of((2024..2030).prop_map(|year: i32| format!("{year}-01-01T00:00:00Z")))
+}
+
+fn put(mut value: Value, name: &str, member: Option<impl Into<Value>>) -> Value {
+    if let Some(member) = member {
+        value[name] = member.into();
+    }
+    value
+}
+
+fn named(names: &'static [&'static str], most: usize) -> impl Strategy<Value = Vec<&'static str>> {
+    subsequence(names, 0..=most.min(names.len())).prop_shuffle()
+}
+
+fn versions(names: &'static [&'static str], is_image: bool) -> impl Strategy<Value = Vec<Value>> {
+    let one = (date(), subsequence(vec!["amd64", "arm64"], 0..=2));
+    (named(names, names.len()), proptest::collection::vec(one, names.len())).prop_map(move |(names, rest)| {
+        let entry = |(name, (date, architectures)): (&str, (Option<String>, Vec<&str>))| {
+            let architectures = (is_image && !architectures.is_empty()).then(|| json!(architectures));
+            put(put(json!({"version": name}), "expirationDate", date), "architectures", architectures)
+        };
+        names.into_iter().zip(rest).map(entry).collect()
+    })
+}
+
+fn images() -> impl Strategy<Value = Vec<Value>> {
+    let one = versions(&["1", "2.0", "18.04.1"], true);
+    (named(&["suse", "flat", "own"], 3), proptest::collection::vec(one, 3)).prop_map(|(names, versions)| {
+        let images = names.into_iter().zip(versions).filter(|(_, versions)| !versions.is_empty());
+        images.map(|(name, versions)| json!({"name": name, "versions": versions})).collect()
+    })
+}
+
+fn machine_types() -> impl Strategy<Value = Vec<Value>> {
+    let one = (subsequence(vec!["4", "4000m", "2"], 1), proptest::option::of(any::<bool>()));
+    (named(&["a", "b", "c", "d"], 4), proptest::collection::vec(one, 4)).prop_map(|(names, rest)| {
+        let entry = |(name, (cpu, usable)): (&str, (Vec<&str>, Option<bool>))| {
+            put(json!({"name": name, "cpu": cpu[0], "memory": "8Gi"}), "usable", usable)
+        };
+        names.into_iter().zip(rest).map(entry).collect()
+    })
+}
+
+fn regions() -> impl Strategy<Value = Vec<Value>> {
+    let zones = (named(&["za", "zb", "zc"], 3), subsequence(vec!["a", "b"], 0..=2)).prop_map(|(names, lacks)| {
+        let zone = |name| json!({"name": name, "unavailableMachineTypes": lacks});
+        names.into_iter().map(zone).collect::<Vec<Value>>()
+    });
+    (named(&["r", "s", "t"], 3), proptest::collection::vec(zones, 3)).prop_map(|(names, zones)| {
+        let region = |(name, zones): (&str, Vec<Value>)| json!({"name": name, "zones": zones});
+        names.into_iter().zip(zones).map(region).collect()
+    })
+}
+
+/// The entries that either profile may have.
+fn entries() -> impl Strategy<Value = Value> {
+    let kubernetes = versions(&["1.30.1", "1.30.2", "1.31.0"], false);
+    let limit = proptest::option::of(1..100i32);
+    (kubernetes, images(), machine_types(), regions(), limit).prop_map(|(kubernetes, images, types, regions, limit)| {
+        let spec = json!({"kubernetes": {"versions": kubernetes}, "machineImages": images, "machineTypes": types,
+            "regions": regions});
+        put(spec, "limits", limit.map(|most| json!({"maxNodesTotal": most})))
+    })
+}
+
+fn parent() -> impl Strategy<Value = Parent> {
+    entries().prop_map(|spec| {
+        let spec = put(put(spec, "type", Some("t")), "providerConfig", Some(json!({"kept": [1, "x"]})));
+        Parent::new("central", serde_json::from_value(spec).expect("a profile"))
+    })
+}
+
+fn private() -> impl Strategy<Value = PrivateCloudProfileSpec> {
+    entries().prop_map(|spec| serde_json::from_value(put(spec, "parent", Some("central"))).expect("a profile"))
+}
+
+fn dates(spec: &CloudProfileSpec) -> Vec<(VersionKey<'_>, Option<&Date>)> {
+    let kubernetes = spec.kubernetes.iter().flat_map(|kubernetes| &kubernetes.versions);
+    let kubernetes = kubernetes.map(|one| (VersionKey::Kubernetes(&one.version), one.expiration_date.as_ref()));
+    let images = spec.machine_images.iter().flat_map(|image| {
+        image.versions.iter().map(|one| (VersionKey::Image(&image.name, &one.version), one.expiration_date.as_ref()))
+    });
+    kubernetes.chain(images).collect()
+}
+
+/// The private profile with all lists the other way round.
+fn reversed(private: &PrivateCloudProfileSpec) -> PrivateCloudProfileSpec {
+    let mut value = serde_json::to_value(private).expect("JSON");
+    for list in ["machineImages", "machineTypes", "regions"] {
+        if let Some(list) = value.get_mut(list).and_then(Value::as_array_mut) {
+            list.reverse();
+        }
+    }
+    serde_json::from_value(value).expect("a profile")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn nothing_added_renders_to_the_parent(parent in parent()) {
+        let rendered = render(&parent, &PrivateCloudProfileSpec::default());
+        prop_assert_eq!(&rendered.spec, parent.spec());
+        prop_assert_eq!((rendered.conflicts.len(), rendered.faults.len()), (0, 0));
+    }
+
+    #[test]
+    fn rendering_again_over_what_was_rendered_changes_nothing(parent in parent(), private in private()) {
+        let once = render(&parent, &private);
+        prop_assert_eq!(&render(&parent, &private), &once, "it depends on nothing else");
+        let twice = render(&Parent::new("central", once.spec.clone()), &private);
+        prop_assert_eq!(&twice.spec, &once.spec);
+        prop_assert_eq!(&twice.conflicts, &once.conflicts, "what was added is no conflict with itself");
+        // And by way of the text that is stored.
+        let stored = serde_json::to_vec(&RenderedProfile::new("p", once.spec.clone())).expect("JSON");
+        let read: RenderedProfile = serde_json::from_slice(&stored).expect("a profile");
+        prop_assert_eq!(read.spec, once.spec);
+    }
+
+    #[test]
+    fn a_rendered_profile_is_always_valid(parent in parent(), private in private()) {
+        prop_assert_eq!(validate_cloud_profile(parent.spec(), None, at(NOW)).errors, []);
+        prop_assert_eq!(validate_cloud_profile(&render(&parent, &private).spec, None, at(NOW)).errors, []);
+    }
+
+    #[test]
+    fn every_entry_of_the_parent_stands_where_it_stood_and_no_date_is_shortened(parent in parent(), private in private()) {
+        let rendered = render(&parent, &private).spec;
+        let after: std::collections::BTreeMap<_, _> = dates(&rendered).into_iter().collect();
+        for (key, own) in dates(parent.spec()) {
+            let date = *after.get(&key).expect("it is still there");
+            prop_assert_eq!(later(own, date), date, "{}", key);
+            prop_assert!(own.is_some() || date.is_none(), "{key} has a date that the parent has not");
+        }
+        let own = parent.spec();
+        prop_assert!(rendered.machine_types.starts_with(&own.machine_types));
+        for (own, rendered) in own.regions.iter().zip(&rendered.regions) {
+            prop_assert_eq!(&own.name, &rendered.name);
+            prop_assert!(rendered.zones.starts_with(&own.zones));
+        }
+        for (own, rendered) in own.machine_images.iter().zip(&rendered.machine_images) {
+            let names = |image: &allotment_api::catalog::MachineImage| {
+                image.versions.iter().map(|one| one.version.clone()).collect::<Vec<_>>()
+            };
+            prop_assert!(names(rendered).starts_with(&names(own)));
+        }
+    }
+
+    #[test]
+    fn conflicts_do_not_depend_on_the_order_of_what_is_added(parent in parent(), private in private()) {
+        let (one, other) = (render(&parent, &private), render(&parent, &reversed(&private)));
+        prop_assert_eq!(&one.conflicts, &other.conflicts);
+        prop_assert!(one.conflicts.is_sorted());
+        prop_assert_eq!(one.faults.len(), other.faults.len());
+    }
+
+    #[test]
+    fn it_makes_no_difference_which_of_two_was_first(before in parent(), after in parent(), private in private()) {
+        // The parent changed after the private profile was rendered, or before.
+        let first = render(&before, &private);
+        let second = render(&after, &private);
+        prop_assert_eq!(render(&after, &private), second);
+        prop_assert_eq!(render(&before, &private), first);
+    }
+
+    #[test]
+    fn what_expired_goes_once_and_what_is_left_renders_without_it(parent in parent(), private in private()) {
+        let expiry = expire_private_profile(&private, &parent, |_, _| Vec::new(), at(NOW));
+        let left = expiry.spec.clone().unwrap_or_else(|| private.clone());
+        let again = expire_private_profile(&left, &parent, |_, _| Vec::new(), at(NOW));
+        prop_assert_eq!((again.spec, again.removed.len(), again.next), (None, 0, expiry.next));
+        prop_assert!(expiry.next.is_none_or(|next| next > at(NOW)));
+        // The manifest that is applied again comes to what is left, and needs no verb.
+        let mut write = create(&parent, NOW);
+        write.old = Some(&left);
+        write.removed = &expiry.removed;
+        let applied = settled(&private, &write).unwrap_or_else(|| private.clone());
+        let was = settled(&left, &write).unwrap_or_else(|| left.clone());
+        prop_assert_eq!(needed(Some(&was), &applied), []);
+        let faults = validate_private_profile(&applied, &write).errors;
+        let in_the_past = faults.iter().find(|error| error.to_string().contains("in the past"));
+        prop_assert_eq!(in_the_past, None);
+    }
+}
