@@ -77,18 +77,32 @@ impl Issuer {
             format!("--oidc-ca-file={}", file.display()),
             format!("--oidc-username-prefix={username_prefix}"),
             "--oidc-username-claim=sub".to_owned(),
+            "--oidc-groups-claim=groups".to_owned(),
             "--oidc-signing-algs=ES256".to_owned(),
         ])
     }
 
-    /// A token of that user.
+    /// A token of that user, who is in the one group that all its users are in.
     ///
     /// # Errors
     /// It cannot be signed.
     pub fn token(&self, user: &str) -> Result<String> {
+        self.signed_by(&self.keys, user)
+    }
+
+    /// What [`Issuer::token`] would be, but signed with keys that this issuer does not have.
+    ///
+    /// # Errors
+    /// It cannot be signed.
+    pub fn forged(&self, user: &str) -> Result<String> {
+        self.signed_by(&ServiceAccountKeys::new(RandomKeys.generate()?, &[])?, user)
+    }
+
+    fn signed_by(&self, keys: &ServiceAccountKeys, user: &str) -> Result<String> {
         let now = jiff::Timestamp::now().as_second();
-        let claims = json!({"iss": self.url(), "aud": self.client_id, "sub": user, "iat": now, "exp": now + LIFETIME});
-        Ok(self.keys.sign(&claims)?.to_string())
+        let claims = json!({"iss": self.url(), "aud": self.client_id, "sub": user, "groups": ["everybody"], "iat": now,
+            "exp": now + LIFETIME});
+        Ok(keys.sign(&claims)?.to_string())
     }
 }
 

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use allotment_api::reasons::Verdict;
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, KindConfig, Purpose};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::access::is_granted;
 use crate::existing;
-use crate::harness::{Folder, LIMIT, Up, client, client_of, code, create, make_namespace, until, until_gone};
+use crate::harness::{Folder, LIMIT, Up, by_token, client, client_of, code, create, make_namespace, until, until_gone};
 use crate::outside::Planes;
 use crate::requests::is_ready;
 
@@ -194,7 +196,8 @@ async fn keeps_one_alone(admin: &Client, row: &Row) {
     // Whatever a status says can be found out again.
     let wiped =
         Patch::Json::<()>(serde_json::from_value(json!([{"op": "remove", "path": "/status"}])).expect("a patch"));
-    clusters.patch_status(&name, &PatchParams::default(), &wiped).await.expect("an admin repairs what he likes");
+    let left = clusters.patch_status(&name, &PatchParams::default(), &wiped).await;
+    assert_eq!(left.expect("an admin repairs what he likes").status, None, "all of it is forgotten");
     until(&clusters, &name, is_told_of).await;
     until(&requests, "r", is_ready).await;
     assert_eq!(inside.get("c").await.expect("it is still there").data.expect("data")["a"], "b");
@@ -229,19 +232,20 @@ async fn keeps_tenants_apart(admin: &Client, row: &Row) {
     }
     let ((clusters, name), (_, same)) = (home(admin, "one").await, home(admin, "two").await);
     assert_eq!(name, same, "they share it");
-    let rule = |kind: &str, verbs: &[&str]| json!({"apiGroups": [""], "resources": [kind], "verbs": verbs});
-    let wanted = json!([{"rules": [rule("namespaces", &["get", "create", "delete"])]},
-        {"namespace": "foo-app", "rules": [rule("configmaps", &["*"])]}]);
     match row.prefixes {
         Prefixes::Kept => {
-            let kubeconfig = enter(admin, "a", "one", wanted).await;
-            kept_to_its_prefix(&kubeconfig).await;
-            let inside = Api::<ConfigMap>::namespaced(client_of(&kubeconfig).await, "foo-app");
-            revoke(admin, "a").await;
-            until_refused(&inside).await;
+            let first = enter(admin, "a", "one", wanted("foo-")).await;
+            let second = enter(admin, "b", "two", wanted("bar-")).await;
+            kept_to_its_prefix(&first, "foo-", "bar-").await;
+            kept_to_its_prefix(&second, "bar-", "foo-").await;
+            for (access, kubeconfig, namespace) in [("a", first, "foo-app"), ("b", second, "bar-app")] {
+                let inside = Api::<ConfigMap>::namespaced(client_of(&kubeconfig).await, namespace);
+                revoke(admin, access).await;
+                until_refused(&inside).await;
+            }
         }
         Prefixes::NotEnforced => {
-            ask_for_access(admin, "a", "one", wanted).await;
+            ask_for_access(admin, "a", "one", wanted("foo-")).await;
             let access = Api::<AccessRequest>::namespaced(admin.clone(), "team");
             let waits = |found: &AccessRequest| {
                 let status = found.status.clone().unwrap_or_default();
@@ -260,19 +264,66 @@ async fn keeps_tenants_apart(admin: &Client, row: &Row) {
     until_gone(&clusters, &name).await;
 }
 
-/// The tenant with prefix `foo-`, whose neighbour has `bar-`.
-async fn kept_to_its_prefix(kubeconfig: &str) {
+/// What a tenant with that prefix asks for: to make namespaces, and to let others do the same.
+fn wanted(prefix: &str) -> Value {
+    let rule =
+        |group: &str, kind: &str, verbs: &[&str]| json!({"apiGroups": [group], "resources": [kind], "verbs": verbs});
+    let rbac = "rbac.authorization.k8s.io";
+    json!([
+        {"rules": [rule("", "namespaces", &["get", "create", "delete"]), rule(rbac, "clusterroles", &["create", "delete"]),
+            rule(rbac, "clusterrolebindings", &["create", "delete"])]},
+        {"namespace": format!("{prefix}app"), "rules": [rule("", "configmaps", &["*"]),
+            rule("", "serviceaccounts", &["create"]), rule("", "serviceaccounts/token", &["create"])]},
+    ])
+}
+
+/// The tenant with one prefix, whose neighbour has the other.
+async fn kept_to_its_prefix(kubeconfig: &str, own: &str, other: &str) {
     let tenant = client_of(kubeconfig).await;
-    let namespaces = Api::<Namespace>::all(tenant.clone());
-    for (name, expect) in [("foo-b", 200), ("bar-b", 403), ("plain", 403), ("foo", 403)] {
+    makes_only(&tenant, own, other, "b").await;
+    let app = format!("{own}app");
+    let maps = Api::<ConfigMap>::namespaced(tenant.clone(), &app);
+    create(&maps, json!({"metadata": {"name": "m"}})).await;
+    let elsewhere = Api::<ConfigMap>::namespaced(tenant.clone(), &format!("{own}b"));
+    assert_eq!(code(elsewhere.list(&ListParams::default()).await), 403);
+
+    // So is who acts for it in its namespaces, with rights that it gave.
+    let accounts = Api::<ServiceAccount>::namespaced(tenant.clone(), &app);
+    create(&accounts, json!({"metadata": {"name": "robot"}})).await;
+    let (roles, bindings) = (Api::<ClusterRole>::all(tenant.clone()), Api::<ClusterRoleBinding>::all(tenant));
+    let rules = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create", "delete"]}]);
+    create(&roles, json!({"metadata": {"name": format!("{own}makes")}, "rules": rules})).await;
+    let binding = json!({"metadata": {"name": format!("{own}makes")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": format!("{own}makes")},
+        "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": app}]});
+    create(&bindings, binding).await;
+    let token = accounts.create_token_request("robot", &PostParams::default(), &TokenRequest::default()).await;
+    let token = token.expect("it may ask").status.and_then(|status| status.token).expect("a token");
+    makes_only(&by_token(kubeconfig, &token).await, own, other, "c").await;
+    for gone in [
+        code(bindings.delete(&format!("{own}makes"), &DeleteParams::default()).await),
+        code(roles.delete(&format!("{own}makes"), &DeleteParams::default()).await),
+    ] {
+        assert_eq!(gone, 200, "what bears its prefix is its own");
+    }
+}
+
+/// Makes namespaces as may be made with that prefix, and none otherwise; takes away its own, and no other.
+async fn makes_only(caller: &Client, own: &str, other: &str, rest: &str) {
+    let namespaces = Api::<Namespace>::all(caller.clone());
+    let name = |prefix: &str, rest: &str| format!("{prefix}{rest}");
+    for (name, expect) in [
+        (name(own, rest), 200),
+        (name(other, rest), 403),
+        (name("plain", ""), 403),
+        (name(own.trim_end_matches('-'), ""), 403),
+    ] {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a namespace");
         assert_eq!(code(namespaces.create(&PostParams::default(), &namespace).await), expect, "{name}");
     }
-    assert_eq!(code(namespaces.delete("default", &DeleteParams::default()).await), 403);
-    assert_eq!(code(namespaces.delete("foo-b", &DeleteParams::default()).await), 200);
-    let maps = Api::<ConfigMap>::namespaced(tenant.clone(), "foo-app");
-    create(&maps, json!({"metadata": {"name": "m"}})).await;
-    assert_eq!(code(Api::<ConfigMap>::namespaced(tenant, "foo-b").list(&ListParams::default()).await), 403);
+    for (name, expect) in [(name("default", ""), 403), (name(other, "app"), 403), (name(own, rest), 200)] {
+        assert_eq!(code(namespaces.delete(&name, &DeleteParams::default()).await), expect, "{name}");
+    }
 }
 
 /// Whether its status says all that a status says.

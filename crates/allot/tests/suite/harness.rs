@@ -15,7 +15,7 @@ use allotment_testkit::kubernetes::{Kubernetes, Options};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -110,7 +110,7 @@ impl Folder {
         let token = answer.expect("a token").status.and_then(|status| status.token).expect("a token");
         let mut own = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
         for user in &mut own.auth_infos {
-            user.auth_info = Some(kube::config::AuthInfo { token: Some(token.clone().into()), ..Default::default() });
+            user.auth_info = Some(AuthInfo { token: Some(token.clone().into()), ..Default::default() });
         }
         std::fs::write(self.own_kubeconfig(), serde_json::to_string(&own).expect("JSON")).expect("a kubeconfig");
     }
@@ -299,6 +299,13 @@ pub(crate) async fn impersonate(kubeconfig: &str, user: &str) -> Client {
     for own in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
         own.impersonate = Some(user.to_owned());
     }
+    client_of(&serde_json::to_string(&kubeconfig).expect("JSON")).await
+}
+
+/// A client of the same server whose only proof is that token.
+pub(crate) async fn by_token(kubeconfig: &str, token: &str) -> Client {
+    let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
+    kubeconfig.auth_infos[0].auth_info = Some(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() });
     client_of(&serde_json::to_string(&kubeconfig).expect("JSON")).await
 }
 

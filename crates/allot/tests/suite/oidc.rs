@@ -8,13 +8,15 @@ use allotment_testkit::issuer::Issuer;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::config::{AuthInfo, Kubeconfig};
+use kube::config::Kubeconfig;
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::access::is_granted;
 use crate::existing::{apply_example, kubernetes_with, labelled};
-use crate::harness::{Folder, LIMIT, Up, client, client_of, code, create, make_namespace, run, until, until_gone};
+use crate::harness::{
+    Folder, LIMIT, Up, by_token, client, client_of, code, create, make_namespace, run, until, until_gone,
+};
 use crate::requests::is_ready;
 
 /// What the platform's API server, and the cluster's, put before names of the issuer's users.
@@ -29,13 +31,6 @@ async fn as_user(folder: &Folder, user: &str) -> Client {
     for named in &mut kubeconfig.auth_infos {
         named.auth_info.as_mut().expect("a user").impersonate = Some(user.to_owned());
     }
-    client_of(&serde_json::to_string(&kubeconfig).expect("JSON")).await
-}
-
-/// The same kubeconfig once its user has logged in: the plugin's answer is that token.
-async fn logged_in(kubeconfig: &str, token: &str) -> Client {
-    let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig).expect("a kubeconfig");
-    kubeconfig.auth_infos[0].auth_info = Some(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() });
     client_of(&serde_json::to_string(&kubeconfig).expect("JSON")).await
 }
 
@@ -98,7 +93,7 @@ async fn a_user_of_the_issuer_gets_the_rights_that_were_asked_for_until_they_are
     until(&requests, "r", is_ready).await;
 
     // Known to the cluster, and with no right there.
-    let alice = logged_in(&own, &issuer.token("alice").expect("a token")).await;
+    let alice = by_token(&own, &issuer.token("alice").expect("a token")).await;
     let maps = Api::<ConfigMap>::namespaced(alice.clone(), "default");
     until_code(&maps, 403).await;
 
@@ -130,7 +125,7 @@ async fn a_user_of_the_issuer_gets_the_rights_that_were_asked_for_until_they_are
     );
 
     // Logged in, one has what was asked for, and nothing else.
-    let alice = logged_in(&kubeconfig, &issuer.token("alice").expect("a token")).await;
+    let alice = by_token(&kubeconfig, &issuer.token("alice").expect("a token")).await;
     let maps = Api::<ConfigMap>::namespaced(alice.clone(), "default");
     assert_eq!(code(maps.list(&ListParams::default()).await), 200);
     assert_eq!(code(Api::<Namespace>::all(alice.clone()).get("kube-system").await), 200);
@@ -141,12 +136,16 @@ async fn a_user_of_the_issuer_gets_the_rights_that_were_asked_for_until_they_are
         code(Api::<Namespace>::all(alice.clone()).list(&ListParams::default()).await),
     ];
     assert_eq!(refused, [403; 4]);
-    // Nobody else has it: of the same issuer, or of another one.
-    let bob = logged_in(&kubeconfig, &issuer.token("bob").expect("a token")).await;
+    // Nobody else has it: who is of the same issuer and the same group; and nobody is alice by what another one signed, in
+    // its own name or in that of this issuer.
+    let bob = by_token(&kubeconfig, &issuer.token("bob").expect("a token")).await;
+    assert_eq!(code(Api::<Namespace>::all(bob.clone()).get("kube-system").await), 403);
     assert_eq!(code(Api::<ConfigMap>::namespaced(bob, "default").list(&ListParams::default()).await), 403);
     let other = Issuer::start(CLIENT_ID).await.expect("an issuer");
-    let forged = logged_in(&kubeconfig, &other.token("alice").expect("a token")).await;
-    assert_eq!(code(Api::<ConfigMap>::namespaced(forged, "default").list(&ListParams::default()).await), 401);
+    for token in [other.token("alice"), issuer.forged("alice")] {
+        let nobody = by_token(&kubeconfig, &token.expect("a token")).await;
+        assert_eq!(code(Api::<ConfigMap>::namespaced(nobody, "default").list(&ListParams::default()).await), 401);
+    }
 
     // Who is no user of the issuer gets nothing by it.
     for (user, name) in [("bob", "b"), ("sso:system:admin", "s")] {
