@@ -2,13 +2,15 @@
 //! answers in memory for as long as they hold. When to ask is decided in `allotment_core::providers`.
 //!
 //! # Guarantees
-//! - What a provider answered, asked or not, is taken out of the Secret as soon as it was seen, with the question.
+//! - What a provider answered, asked or not, is taken out of the Secret as soon as it was seen, with the question: all that was
+//!   seen by one write, so that it does not stay the longer the more is asked.
 //! - A Cluster that refuses an answer as unknown (401) is asked for anew.
 //! - Questions are bounded: 64 at once for each provider, one for each Cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use allotment_api::names::{ADMIN_DESK, ADMIN_PREFIX, PLANES_NAMESPACE, admin_desk};
 use allotment_core::providers::{ANSWER_LIMIT, DeskStep, Sitting, decide_desk};
@@ -21,7 +23,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tracing::{debug, warn};
 
-use crate::frame::{ObjectKey, Queue, Seams, Synced, chain, follow, is_gone};
+use crate::frame::{Queue, Seams, Synced, chain, follow, is_conflict, is_gone};
 use crate::providers::gate::guarded;
 use crate::providers::kubeconfig::ForeignKubeconfig;
 use crate::providers::{AdminAccess, Endpoint, ProviderError};
@@ -29,6 +31,9 @@ use crate::providers::{AdminAccess, Endpoint, ProviderError};
 const MANAGER: &str = "allot-providers";
 /// What is said of a provider that has not answered.
 const SILENT: &str = "did not answer within 30 s, and is asked again later";
+/// How soon answers are taken out again where the Secret was written meanwhile: while much is asked that is no failure, and
+/// is not waited for longer and longer.
+const CLEAR_AGAIN: Duration = Duration::from_millis(50);
 /// How long it is remembered that nobody answered for a Cluster.
 const FORGET_AFTER: SignedDuration = SignedDuration::from_secs(600);
 
@@ -39,8 +44,10 @@ pub(super) struct Desk {
     /// By ClusterProvider, then UID of the Cluster.
     places: Mutex<BTreeMap<String, BTreeMap<String, Place>>>,
     changed: Notify,
-    /// Answers and questions to take out of the Secrets: ClusterProvider as namespace, UID of the Cluster as name.
-    clearing: Queue<ObjectKey>,
+    /// Answers and questions to take out of the Secrets: by ClusterProvider, UIDs of Clusters.
+    seen: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    /// The ClusterProviders whose Secrets hold any of these.
+    clearing: Queue<String>,
 }
 
 /// What is known of admin access to one Cluster.
@@ -84,7 +91,14 @@ impl Place {
 
 impl Desk {
     pub(super) fn new(client: Client, seams: Seams) -> Self {
-        Desk { client, seams, places: Mutex::default(), changed: Notify::new(), clearing: Queue::default() }
+        Desk {
+            client,
+            seams,
+            places: Mutex::default(),
+            changed: Notify::new(),
+            seen: Mutex::default(),
+            clearing: Queue::default(),
+        }
     }
 
     fn places(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<String, Place>>> {
@@ -95,9 +109,20 @@ impl Desk {
         Api::namespaced(self.client.clone(), PLANES_NAMESPACE)
     }
 
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<String>>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has answer and question of that Cluster taken out of the Secret.
+    fn take_out(&self, provider: &str, uid: &str) {
+        self.seen().entry(provider.to_owned()).or_default().insert(uid.to_owned());
+        self.clearing.add(provider.to_owned());
+    }
+
     /// Forgets a ClusterProvider that is gone.
     pub(super) fn forget(&self, provider: &str) {
         self.places().remove(provider);
+        self.seen().remove(provider);
     }
 
     /// Admin access to the Cluster of that UID. Waits while the provider may still answer; a caller that gives up
@@ -127,7 +152,7 @@ impl Desk {
                     }
                 }
                 (DeskStep::GiveUp { .. }, _) => {
-                    self.clearing.add(ObjectKey::new(provider, uid));
+                    self.take_out(provider, uid);
                     return Err(unanswered(SILENT));
                 }
                 (DeskStep::Later(_), _) => return Err(unanswered(&self.why(provider, uid))),
@@ -154,7 +179,7 @@ impl Desk {
             let keep = other == uid || known.is_of_use(now);
             if !keep && matches!(known.sitting, Sitting::Asked { .. }) {
                 // Whoever asked does not wait any more: the question goes, and gives its place to another one.
-                self.clearing.add(ObjectKey::new(provider, other.as_str()));
+                self.take_out(provider, other);
             }
             keep
         });
@@ -194,15 +219,16 @@ impl Desk {
         });
         let clears = async {
             loop {
-                let key = self.clearing.take().await;
-                match self.clear(&key).await {
+                let provider = self.clearing.take().await;
+                match self.clear(&provider).await {
+                    Err(error) if is_conflict(&error) => self.clearing.add_after(provider.clone(), CLEAR_AGAIN),
                     Err(error) => {
-                        debug!(provider = %key.namespace, error = %chain(&error), "cannot take out an answer, trying again");
-                        self.clearing.retry(key.clone());
+                        debug!(provider, error = %chain(&error), "cannot take out answers, trying again");
+                        self.clearing.retry(provider.clone());
                     }
-                    Ok(()) => self.clearing.succeeded(&key),
+                    Ok(()) => self.clearing.succeeded(&provider),
                 }
-                self.clearing.done(&key);
+                self.clearing.done(&provider);
             }
         };
         futures::future::join(follows, clears).await;
@@ -218,7 +244,7 @@ impl Desk {
         let mut places = self.places();
         let of_provider = places.entry(provider.to_owned()).or_default();
         for (uid, answer) in secret.data.iter().flatten() {
-            self.clearing.add(ObjectKey::new(provider, uid.as_str()));
+            self.take_out(provider, uid);
             let Some(place) = of_provider.get_mut(uid) else { continue };
             let (Sitting::Asked { failures, .. }, Some(until)) = (place.sitting, place.until) else { continue };
             match held(&answer.0) {
@@ -242,33 +268,48 @@ impl Desk {
             let over = until.parse::<Timestamp>().map_or(true, |until| until <= now);
             let waited_for = of_provider.get(uid).is_some_and(|place| matches!(place.sitting, Sitting::Asked { .. }));
             if over && !waited_for {
-                self.clearing.add(ObjectKey::new(provider, uid));
+                self.take_out(provider, uid);
             }
         }
         drop(places);
         self.changed.notify_waiters();
     }
 
-    /// Takes an answer and its question out of the Secret as it was read, so that one that is asked anew meanwhile stays.
+    /// Takes all answers that were seen, and their questions, out of the Secret as it was read, so that one that is asked anew
+    /// meanwhile stays.
     ///
     /// # Errors
     /// A call failed, or the Secret was written between the read and the write; to be tried again.
-    async fn clear(&self, key: &ObjectKey) -> Result<(), kube::Error> {
-        let (provider, uid) = (key.namespace.as_str(), key.name.as_str());
-        let Some(read) = self.secrets().get_metadata_opt(&admin_desk(provider)).await? else { return Ok(()) };
-        // Looked at after the read: who asks notes that first, and writes after.
-        let asked = {
-            let places = self.places();
-            let place = places.get(provider).and_then(|of_provider| of_provider.get(uid));
-            place.is_some_and(|place| matches!(place.sitting, Sitting::Asked { .. }))
-        };
-        let gone = |name: String| Value::Object(Map::from_iter([(name, Value::Null)]));
-        let mut patch =
-            json!({ "data": gone(uid.to_owned()), "metadata": {"resourceVersion": read.resource_version()} });
-        if !asked {
-            patch["metadata"]["annotations"] = gone(format!("{ADMIN_PREFIX}{uid}"));
+    async fn clear(&self, provider: &str) -> Result<(), kube::Error> {
+        // What is seen from now on is for the next time.
+        let uids = self.seen().remove(provider).unwrap_or_default();
+        let cleared = self.clear_of(provider, &uids).await;
+        if cleared.is_err() {
+            self.seen().entry(provider.to_owned()).or_default().extend(uids);
         }
-        match self.patch(provider, &patch).await {
+        cleared
+    }
+
+    async fn clear_of(&self, provider: &str, uids: &BTreeSet<String>) -> Result<(), kube::Error> {
+        if uids.is_empty() {
+            return Ok(());
+        }
+        let Some(read) = self.secrets().get_metadata_opt(&admin_desk(provider)).await? else { return Ok(()) };
+        let (mut answers, mut questions) = (Map::new(), Map::new());
+        {
+            // Looked at after the read: who asks notes that first, and writes after.
+            let places = self.places();
+            let of_provider = places.get(provider);
+            for uid in uids {
+                let place = of_provider.and_then(|of_provider| of_provider.get(uid));
+                answers.insert(uid.clone(), Value::Null);
+                if !place.is_some_and(|place| matches!(place.sitting, Sitting::Asked { .. })) {
+                    questions.insert(format!("{ADMIN_PREFIX}{uid}"), Value::Null);
+                }
+            }
+        }
+        let metadata = json!({"resourceVersion": read.resource_version(), "annotations": questions});
+        match self.patch(provider, &json!({"data": answers, "metadata": metadata})).await {
             Err(error) if !is_gone(&error) => Err(error),
             _ => Ok(()),
         }
@@ -307,6 +348,8 @@ mod tests {
         version: u64,
         question: Option<String>,
         asked_after_a_read: Option<String>,
+        /// What was taken out of its data, by each write that was taken.
+        taken_out: Vec<Vec<String>>,
     }
 
     fn serve(stored: Arc<Mutex<Stored>>) -> Client {
@@ -327,6 +370,8 @@ mod tests {
                         return Ok::<_, tower::BoxError>(answer.expect("an answer"));
                     }
                     stored.version += 1;
+                    let data = patch["data"].as_object().into_iter().flatten();
+                    stored.taken_out.push(data.filter(|(_, to)| to.is_null()).map(|(uid, _)| uid.clone()).collect());
                     let annotations = patch["metadata"]["annotations"].as_object();
                     if annotations.is_some_and(|given| given.contains_key(&format!("{ADMIN_PREFIX}{UID}"))) {
                         stored.question = None;
@@ -366,15 +411,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_that_is_asked_anew_while_the_last_one_is_taken_out_stays() {
-        let stored = Stored { version: 1, question: Some("old".into()), asked_after_a_read: Some("new".into()) };
+        let stored = Stored {
+            version: 1,
+            question: Some("old".into()),
+            asked_after_a_read: Some("new".into()),
+            ..Stored::default()
+        };
         let stored = Arc::new(Mutex::new(stored));
         let desk = Desk::new(serve(stored.clone()), still());
         let question = || stored.lock().expect("nobody panicked").question.clone();
-        let key = ObjectKey::new("p", UID);
-        assert!(desk.clear(&key).await.is_err_and(|error| crate::frame::is_conflict(&error)));
+        desk.take_out("p", UID);
+        assert!(desk.clear("p").await.is_err_and(|error| is_conflict(&error)));
         assert_eq!(question().as_deref(), Some("new"));
-        desk.clear(&key).await.expect("nobody else writes");
+        desk.clear("p").await.expect("nobody else writes");
         assert_eq!(question(), None);
+    }
+
+    #[tokio::test]
+    async fn all_that_was_seen_is_taken_out_by_one_write_and_nothing_is_forgotten_by_one_that_came_too_late() {
+        let stored = Stored { version: 1, asked_after_a_read: Some("new".into()), ..Stored::default() };
+        let stored = Arc::new(Mutex::new(stored));
+        let desk = Desk::new(serve(stored.clone()), still());
+        let uids: Vec<String> = (0..100).map(|number| format!("u{number:03}")).collect();
+        uids.iter().for_each(|uid| desk.take_out("p", uid));
+        desk.take_out("q", "other");
+        assert!(desk.clear("p").await.is_err_and(|error| is_conflict(&error)));
+        desk.take_out("p", "later");
+        desk.clear("p").await.expect("nobody else writes");
+        desk.clear("p").await.expect("there is nothing to do");
+        let expect: Vec<String> = std::iter::once("later".to_owned()).chain(uids).collect();
+        assert_eq!(stored.lock().expect("nobody panicked").taken_out, [expect]);
     }
 
     #[tokio::test(start_paused = true)]
