@@ -4,11 +4,13 @@
 //! # Guarantees
 //! Everything else in the file stays, but for comments, as with `kubectl config`. What is there under the same name is
 //! replaced only if it was put there for the same AccessRequest, or if somebody who was told so agreed at a terminal.
-//! The file is replaced whole, readable by its user only, under the lock that kubectl takes.
+//! The file is replaced whole, readable by its user only, under the lock that kubectl takes. A link to it stays one, and a
+//! file that somebody else owns is left alone, since it would change hands.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use allotment_machinery::json::{Map, Value};
@@ -24,6 +26,9 @@ use crate::platform::{is_written_by_up, write_private};
 const MARK: &str = "allotment";
 /// The lists of a kubeconfig, and what the entries of each hold.
 const LISTS: [(&str, &str); 3] = [("clusters", "cluster"), ("contexts", "context"), ("users", "user")];
+
+/// How many links behind each other are followed, as systems do.
+const MOST_LINKS: usize = 40;
 
 /// Whether there is somebody to ask.
 pub(super) fn can_ask() -> bool {
@@ -47,6 +52,9 @@ pub(super) fn run(entry: &Entry<'_>, agreed: bool) -> Outcome {
     if !plan.changes() {
         output::note(&format!("{} has it already, just so", plan.path.display()));
         return output::data(entry.name);
+    }
+    if let Some(why) = plan.not_ours(rustix::process::geteuid().as_raw()) {
+        return Err(anyhow!(why).into());
     }
     let told = plan.told(entry.name);
     if agreed {
@@ -73,12 +81,29 @@ fn candidates() -> anyhow::Result<Vec<PathBuf>> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed: Vec<PathBuf> = std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
     if !listed.is_empty() {
-        return Ok(listed);
+        return Ok(distinct(listed));
     }
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
     let home =
         home.ok_or_else(|| anyhow!("there is no home folder to find kubectl's kubeconfig in; set KUBECONFIG"))?;
     Ok(vec![home.join(".kube/config")])
+}
+
+/// Without those that are named before: profiles of shells put the same file in again and again.
+fn distinct(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut known = BTreeSet::new();
+    let place = |path: &PathBuf| fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or(path.clone());
+    paths.into_iter().filter(|path| known.insert(place(path))).collect()
+}
+
+/// Where a link leads in the end, also if nothing is there yet.
+fn behind(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
 }
 
 /// Which file changes, and how.
@@ -87,6 +112,8 @@ struct Plan {
     path: PathBuf,
     /// What was in the file; nothing where there is none.
     before: Option<String>,
+    /// Who had the file, by number, and its mode; nothing where there is none.
+    held: Option<(u32, u32)>,
     after: Map,
     /// By list: what becomes of the entry of that name.
     found: [Found; 3],
@@ -151,11 +178,22 @@ impl Plan {
         if is_current {
             after.insert("current-context", entry.name);
         }
-        Ok(Plan { path: path.clone(), before, after, found, is_current })
+        let held = fs::metadata(path).ok().map(|found| (found.uid(), found.mode() & 0o777));
+        Ok(Plan { path: path.clone(), before, held, after, found, is_current })
     }
 
     fn changes(&self) -> bool {
         self.found.iter().any(|found| *found != Found::Same)
+    }
+
+    /// Why the file is left as it is, where that user may not have it afterwards.
+    fn not_ours(&self, user: u32) -> Option<String> {
+        let (owner, _) = self.held.filter(|(owner, _)| *owner != user)?;
+        Some(format!(
+            "{} belongs to user {owner} and would belong to user {user}, who runs this; nothing was written: run it as \
+             user {owner}, or name another file with KUBECONFIG",
+            self.path.display()
+        ))
     }
 
     /// What of somebody else's is in the way.
@@ -181,6 +219,9 @@ impl Plan {
         if self.is_current {
             lines.push("  it becomes the current context, since there is none".to_owned());
         }
+        if let Some((_, mode)) = self.held.filter(|(_, mode)| mode & 0o077 != 0) {
+            lines.push(format!("  only you may read it from then on (its mode is {mode:04o} now)"));
+        }
         let commented = |line: &str| line.trim_start().starts_with('#');
         if self.before.as_deref().is_some_and(|text| text.lines().any(commented)) {
             lines.push("  comments in the file are lost, as kubectl config loses them".to_owned());
@@ -191,12 +232,18 @@ impl Plan {
     /// Writes the file, if it is as it was.
     fn write(&self) -> anyhow::Result<()> {
         // A link stays one.
-        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        let path = behind(&self.path);
+        // kubectl locks by the name that it was given, whoever names the file itself by that.
+        let mut locks = Vec::new();
+        for path in [&self.path, &path] {
+            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+                made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            }
+            if locks.is_empty() || *path != self.path {
+                locks.push(Lock::take(path)?);
+            }
         }
-        let _lock = Lock::take(&path)?;
         if text_of(&path)? != self.before {
             bail!("{} was changed by somebody else meanwhile; nothing was written: try again", path.display());
         }
@@ -328,6 +375,8 @@ fn ask(lines: &[String]) -> anyhow::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     const NEW: &str = "clusters: [{name: x, cluster: {server: 'https://c'}}]\nusers: [{name: x, user: {token: t}}]\n\
@@ -349,6 +398,81 @@ mod tests {
 
     fn shown(plan: &Plan) -> String {
         yaml::to_string(&Value::from(plan.after.clone()))
+    }
+
+    /// A folder that goes with this.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("allot-merge-{}-{name}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Place(folder)
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_link_stays_one_and_is_locked_by_its_own_name_as_kubectl_does() {
+        let place = Place::new("link");
+        let (link, far) = (place.0.join("config"), place.0.join("dotfiles/kubeconfig"));
+        std::os::unix::fs::symlink("dotfiles/kubeconfig", &link).unwrap();
+        let plan =
+            || Plan::of(&Entry { name: "n/a", platform: "p", kubeconfig: NEW }, std::slice::from_ref(&link)).unwrap();
+        let says = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        // It leads nowhere yet.
+        plan().write().unwrap();
+        assert!(says(&far).contains("n/a") && fs::symlink_metadata(&link).unwrap().is_symlink());
+        fs::write(&far, "current-context: o\n").unwrap();
+        for lock in ["config.lock", "dotfiles/kubeconfig.lock"] {
+            let lock = place.0.join(lock);
+            fs::write(&lock, "").unwrap();
+            let refused = plan().write().unwrap_err();
+            assert!(refused.to_string().contains("changed by another command"), "{refused:#}");
+            assert_eq!(says(&far), "current-context: o\n");
+            fs::remove_file(&lock).unwrap();
+        }
+        plan().write().unwrap();
+        assert!(says(&far).contains("n/a") && fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_dir(&place.0).unwrap().count(), 2, "a lock is left");
+    }
+
+    #[test]
+    fn a_file_that_is_named_twice_is_one() {
+        let place = Place::new("twice");
+        let path = |name: &str| place.0.join(name);
+        fs::write(path("a"), "").unwrap();
+        std::os::unix::fs::symlink("a", path("link")).unwrap();
+        let twice = [path("a"), path("none"), path("."), path("link"), path("./a"), path("none")].to_vec();
+        assert_eq!(distinct(twice), [path("a"), path("none"), path(".")]);
+        let files = distinct(vec![path("a"), path("a")]);
+        let plan = || Plan::of(&Entry { name: "n/a", platform: "p", kubeconfig: NEW }, &files).unwrap();
+        plan().write().unwrap();
+        assert!(!plan().changes(), "the second time there is nothing to do");
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_left_alone_and_rights_that_get_narrower_are_told_of() {
+        let place = Place::new("rights");
+        let path = place.0.join("config");
+        fs::write(&path, "").unwrap();
+        let plan = |mode: u32| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            Plan::of(&Entry { name: "n/a", platform: "p", kubeconfig: NEW }, std::slice::from_ref(&path)).unwrap()
+        };
+        let owner = fs::metadata(&path).unwrap().uid();
+        assert_eq!(plan(0o600).not_ours(owner), None);
+        let why = plan(0o600).not_ours(owner + 1).unwrap();
+        assert!(why.contains(&format!("belongs to user {owner}")), "{why}");
+        assert!(!plan(0o600).told("n/a").concat().contains("mode"));
+        assert!(plan(0o640).told("n/a").concat().contains("only you may read it from then on (its mode is 0640 now)"));
+        let none = planned("n/none", "p", &[("a", None)]).unwrap();
+        assert_eq!(none.not_ours(owner + 1), None, "it is made");
     }
 
     #[test]
