@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::names;
 use allotment_api::reasons::{ConditionType, RequestReadyReason, Verdict};
-use allotment_api::requests::{AccessPolicy, AccessRequest, Cluster, ClusterRequest};
+use allotment_api::requests::{AccessPolicy, AccessRequest, Cluster, ClusterRequest, Tenant};
 use anyhow::anyhow;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -20,12 +20,15 @@ pub(crate) async fn run(target: &Target, arguments: Tree) -> Outcome {
     let platform = Platform::connect(target).await?;
     let only = arguments.namespace.as_deref();
     let mut look = Look { platform: &platform, only, unseen: Vec::new() };
+    let requests = look.at::<ClusterRequest>().await?;
     let there = There {
+        // After the requests: what one of them is bound to is there, if it is at all.
         clusters: look.clusters().await?,
-        requests: look.at::<ClusterRequest>().await?,
+        requests,
         access: look.at::<AccessRequest>().await?.unwrap_or_default(),
         policies: look.at::<AccessPolicy>().await?.unwrap_or_default(),
     };
+    let there = look.latecomers(there).await?;
     let hint = if only.is_none() { "; name a namespace of yours with -n" } else { "" };
     if look.unseen.len() == KINDS {
         return Err(anyhow!("{}{hint}", look.unseen.swap_remove(0)).into());
@@ -81,6 +84,19 @@ impl Look<'_> {
         let seen = self.at::<Cluster>().await?;
         Ok(Clusters { everywhere: self.only.is_none() && seen.is_some(), seen: seen.unwrap_or_default() })
     }
+
+    /// With the requests of tenants that came after the requests were read.
+    async fn latecomers(&self, mut there: There) -> anyhow::Result<There> {
+        let missing = there.missing(self.only);
+        if let (false, Some(requests)) = (missing.is_empty(), &mut there.requests) {
+            match reading::all::<ClusterRequest>(self.platform, self.only).await {
+                Ok(all) => requests.extend(all.into_iter().filter(|request| missing.contains(&key(request)))),
+                Err(Unread::Failed(error)) => return Err(error),
+                Err(Unread::Forbidden(_)) => {}
+            }
+        }
+        Ok(there)
+    }
 }
 
 /// What is in the tree, as kubectl takes it, with the group: there are other kinds of such names. kubectl takes a
@@ -131,6 +147,16 @@ struct There {
     policies: Vec<AccessPolicy>,
 }
 
+impl There {
+    /// The requests that Clusters have tenants of, and that were not read.
+    fn missing(&self, only: Option<&str>) -> BTreeSet<String> {
+        let known: BTreeSet<String> = self.requests.iter().flatten().map(key).collect();
+        let tenants = self.clusters.seen.iter().flat_map(|cluster| &cluster.spec.tenants);
+        let tenants = tenants.filter(|tenant| !tenant.released && only.is_none_or(|only| only == tenant.namespace));
+        tenants.map(of_tenant).filter(|name| !known.contains(name)).collect()
+    }
+}
+
 /// The Clusters that may be seen.
 struct Clusters {
     seen: Vec<Cluster>,
@@ -147,18 +173,29 @@ struct Builder<'a> {
     /// By whether it is a Cluster, and its name: who has access to it.
     access: BTreeMap<(bool, String), Vec<Value>>,
     bound: BTreeSet<String>,
+    /// By Cluster: the requests that say that they are on it and are no tenants of any, or not yet.
+    joining: BTreeMap<String, Vec<String>>,
     /// By namespace: every node asks for those of its own.
     policies: BTreeMap<&'a str, Vec<&'a AccessPolicy>>,
 }
 
 impl<'a> Builder<'a> {
     fn new(there: &'a There, only: Option<&'a str>) -> Self {
-        let requests = there.requests.iter().flatten().map(|request| (key(request), request)).collect();
+        let requests: BTreeMap<String, &ClusterRequest> =
+            there.requests.iter().flatten().map(|request| (key(request), request)).collect();
+        let tenants = there.clusters.seen.iter().flat_map(|cluster| &cluster.spec.tenants);
+        let tenants: BTreeSet<String> = tenants.filter(|tenant| !tenant.released).map(of_tenant).collect();
+        let mut joining: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, request) in requests.iter().filter(|(name, _)| !tenants.contains(*name)) {
+            if let Some(place) = place_of(request) {
+                joining.entry(place).or_default().push(name.clone());
+            }
+        }
         let mut policies: BTreeMap<&str, Vec<&AccessPolicy>> = BTreeMap::new();
         for policy in &there.policies {
             policies.entry(policy.metadata.namespace.as_deref().unwrap_or_default()).or_default().push(policy);
         }
-        Builder { there, only, requests, access: BTreeMap::new(), bound: BTreeSet::new(), policies }
+        Builder { there, only, requests, access: BTreeMap::new(), bound: BTreeSet::new(), joining, policies }
     }
 
     fn is_within(&self, namespace: &str) -> bool {
@@ -219,12 +256,16 @@ impl<'a> Builder<'a> {
             if !self.is_within(&tenant.namespace) {
                 continue;
             }
-            let request = format!("{}/{}", tenant.namespace, tenant.name);
+            let request = of_tenant(tenant);
             children.push(match tenant.released {
                 false => self.request(&request, &tenant.prefix),
                 true => json!({"kind": "ReleasedTenant", "name": request, "prefix": tenant.prefix}),
             });
         }
+        // It joined after the Cluster was read, or left it before. One that says that its Cluster is lost means another one.
+        let mut joining = self.joining.get(&name).cloned().unwrap_or_default();
+        joining.retain(|name| !self.requests.get(name).is_some_and(|request| is_lost(request)));
+        children.extend(joining.iter().map(|request| self.request(request, "")));
         children.extend(self.access.remove(&(true, name.clone())).unwrap_or_default());
         if children.is_empty() && !self.is_within(&cluster.namespace().unwrap_or_default()) {
             return None;
@@ -245,14 +286,9 @@ impl<'a> Builder<'a> {
 
     /// Clusters that may not be listed, or are gone, as far as the requests on them tell.
     fn unseen_clusters(&mut self) -> Vec<Value> {
-        let mut on: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (name, request) in self.requests.iter().filter(|(name, _)| !self.bound.contains(*name)) {
-            let cluster = request.status.as_ref().and_then(|status| status.cluster_ref.as_ref());
-            let place = cluster.and_then(|cluster| Some(format!("{}/{}", cluster.namespace.as_ref()?, cluster.name)));
-            if let Some(place) = place {
-                on.entry(place).or_default().push(name.clone());
-            }
-        }
+        let mut on = std::mem::take(&mut self.joining);
+        on.values_mut().for_each(|requests| requests.retain(|name| !self.bound.contains(name)));
+        on.retain(|_, requests| !requests.is_empty());
         let node = |(place, requests): (String, Vec<String>)| {
             let lost = requests.iter().any(|name| self.requests.get(name).is_some_and(|request| is_lost(request)));
             let mut children: Vec<Value> = requests.iter().map(|name| self.request(name, "")).collect();
@@ -285,6 +321,17 @@ impl<'a> Builder<'a> {
         };
         self.policies.get(namespace).into_iter().flatten().copied().filter(opens).map(node).collect()
     }
+}
+
+/// The Cluster that a request says it is on.
+fn place_of(request: &ClusterRequest) -> Option<String> {
+    let cluster = request.status.as_ref()?.cluster_ref.as_ref()?;
+    Some(format!("{}/{}", cluster.namespace.as_ref()?, cluster.name))
+}
+
+/// The request that a tenant is there for.
+fn of_tenant(tenant: &Tenant) -> String {
+    format!("{}/{}", tenant.namespace, tenant.name)
 }
 
 fn key(object: &impl ResourceExt) -> String {
@@ -353,8 +400,6 @@ fn label(node: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use allotment_api::requests::Tenant;
-
     use super::*;
 
     #[test]
@@ -423,6 +468,51 @@ mod tests {
         assert_eq!(names(&there, None), expect);
         let within = expect.iter().filter_map(|name| name.strip_suffix(" -n t"));
         assert_eq!(names(&there, Some("t")), within.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_came_between_two_lists_hangs_where_it_belongs() {
+        let cluster = |tenants: Value| -> Cluster {
+            serde_json::from_value(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Cluster",
+                "metadata": {"name": "c", "namespace": "n"}, "spec": {"clusterProviderRef": {"name": "p", "profile": "q"},
+                "purposes": ["mcp"], "tenants": tenants}}))
+            .unwrap()
+        };
+        let request = |name: &str, reason: &str| -> ClusterRequest {
+            serde_json::from_value(json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "ClusterRequest",
+                "metadata": {"name": name, "namespace": "t"}, "spec": {"purposes": ["mcp"]}, "status": {
+                "status": "Granted", "reason": "Success", "clusterRef": {"name": "c", "namespace": "n"},
+                "conditions": [{"type": "Ready", "status": "False", "reason": reason, "message": "",
+                    "lastTransitionTime": "2027-01-15T08:00:00Z"}]}}))
+            .unwrap()
+        };
+        let tenant = |name: &str| json!({"requestUID": name, "namespace": "t", "name": name, "prefix": "x-"});
+        let there = |tenants: Value, requests: Vec<ClusterRequest>| There {
+            clusters: Clusters { seen: vec![cluster(tenants)], everywhere: true },
+            requests: Some(requests),
+            access: Vec::new(),
+            policies: Vec::new(),
+        };
+        let check = |there: &There, expect: &str| {
+            assert_eq!(render(&Builder::new(there, None).build(), None, "nothing"), expect);
+        };
+        let joined =
+            there(json!([tenant("first")]), vec![request("first", "ClusterCreating"), request("r", "ClusterCreating")]);
+        let said = "Granted NotReady (ClusterCreating)";
+        check(
+            &joined,
+            &format!(
+                "Cluster n/c [mcp] p/q NotReady\n├─ ClusterRequest t/first x- {said}\n└─ ClusterRequest t/r {said}"
+            ),
+        );
+        // Only the one that is called so now is there; what was lost was another one.
+        check(
+            &there(json!([]), vec![request("r", "ClusterLost")]),
+            "Cluster n/c [mcp] p/q NotReady\nCluster n/c Lost\n└─ ClusterRequest t/r Granted NotReady (ClusterLost)",
+        );
+        let late = there(json!([tenant("first"), tenant("late")]), vec![request("first", "ClusterCreating")]);
+        assert_eq!(late.missing(None), BTreeSet::from(["t/late".to_owned()]));
+        assert_eq!((late.missing(Some("t")).len(), late.missing(Some("u")).len()), (1, 0));
     }
 
     #[test]

@@ -49,7 +49,7 @@ async fn with_few_rights_commands_show_what_may_be_seen_and_say_what_may_not() {
     let few = few_rights(&folder, &admin, "team", rules).await;
     let as_few = |arguments: &[&str]| run(&folder, &[arguments, &["--kubeconfig", &few]].concat());
 
-    check(&as_few(&["tree"]), 1, &["cannot list clusters", "name a namespace of yours with -n"]);
+    check(&as_few(&["tree"]), 1, &["cannot list clusterrequests", "name a namespace of yours with -n"]);
     check(&as_few(&["tree", "-n", "team"]), 0, &["(may not be seen)", "ClusterRequest team/r", "AccessRequest team/a"]);
     check(&as_few(&["tree", "-n", "default"]), 1, &["cannot list", "in namespace default"]);
     let top = as_few(&["top", "-n", "team"]);
