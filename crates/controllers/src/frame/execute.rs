@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use allotment_api::requests::{AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, Purpose};
-use allotment_core::write::{Body, Kind, ObjectKey, Write};
+use allotment_core::write::{Kind, ObjectKey, Write};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use kube::{Api, Client, Resource};
@@ -92,17 +92,31 @@ where
     match write {
         Write::Create { object, .. } => {
             let params = PostParams { field_manager: Some(manager.to_owned()), ..PostParams::default() };
-            send(api, |to| to.create(&params, Vec::new()), object).await
+            send(api, "create", |to| to.create(&params, Vec::new()), object.as_str()).await
         }
         Write::Apply { object, .. } => {
-            send(api, |to| to.patch(&key.name, &applying(), &Patch::Apply(())), object).await
+            send(api, "patch", |to| to.patch(&key.name, &applying(), &Patch::Apply(())), object.as_str()).await
         }
         Write::ApplyStatus { object, .. } => {
-            send(api, |to| to.patch_subresource("status", &key.name, &applying(), &Patch::Apply(())), object).await
+            send(
+                api,
+                "patch_subresource",
+                |to| to.patch_subresource("status", &key.name, &applying(), &Patch::Apply(())),
+                object.as_str(),
+            )
+            .await
         }
-        Write::Patch { patch, .. } => send(api, |to| to.patch(&key.name, &patching(), &Patch::Merge(())), patch).await,
+        Write::Patch { patch, .. } => {
+            send(api, "patch", |to| to.patch(&key.name, &patching(), &Patch::Merge(())), patch.as_str()).await
+        }
         Write::PatchStatus { patch, .. } => {
-            send(api, |to| to.patch_subresource("status", &key.name, &patching(), &Patch::Merge(())), patch).await
+            send(
+                api,
+                "patch_subresource",
+                |to| to.patch_subresource("status", &key.name, &patching(), &Patch::Merge(())),
+                patch.as_str(),
+            )
+            .await
         }
         Write::Delete { uid, resource_version, .. } => {
             let this_one = Preconditions { uid: Some(uid.clone()), resource_version: resource_version.clone() };
@@ -112,14 +126,16 @@ where
     }
 }
 
-/// Sends a request with this body, which is text already.
+/// Sends a request with this body, which is text already. Traces know it by that name, as they know those of [`Api`].
 async fn send<K: Resource + Clone + Debug + DeserializeOwned>(
     api: Api<K>,
+    name: &'static str,
     request: impl FnOnce(Request) -> Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    body: &Body,
+    body: &str,
 ) -> Result<Option<K>, kube::Error> {
     let request = request(Request::new(api.resource_url())).map_err(kube::Error::BuildRequest)?;
-    let request = request.map(|_| body.as_str().as_bytes().to_vec());
+    let mut request = request.map(|_| body.as_bytes().to_vec());
+    request.extensions_mut().insert(name);
     api.into_client().request(request).await.map(Some)
 }
 
@@ -142,5 +158,18 @@ mod tests {
         let error = crate::frame::chain(&written.expect_err("nobody answers"));
         assert!(error.contains("no answer within 30 s"), "{error}");
         assert_eq!(begin.elapsed(), WRITE_LIMIT);
+    }
+
+    #[tokio::test]
+    async fn a_write_is_known_to_traces_by_the_name_of_its_call() {
+        let echo = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+            let name = request.extensions().get::<&'static str>().copied().unwrap_or("HTTP");
+            let object = serde_json::json!({"apiVersion": "cluster.openmcp.cloud/v1alpha1", "kind": "Purpose",
+                "metadata": {"name": name}, "spec": {}});
+            Ok::<_, kube::Error>(http::Response::new(kube::client::Body::from(object.to_string().into_bytes())))
+        });
+        let api = Api::<Purpose>::all(Client::new(echo, "default"));
+        let sent = send(api, "create", |to| to.create(&PostParams::default(), Vec::new()), "{}").await;
+        assert_eq!(sent.expect("an answer").and_then(|made| made.metadata.name).as_deref(), Some("create"));
     }
 }
