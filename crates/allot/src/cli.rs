@@ -1,6 +1,7 @@
 //! The command line: what there is to type, and nothing of what it does.
 
 mod asking;
+mod catalog;
 mod looking;
 
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration;
 
 pub(crate) use asking::{Access, Credential, Explain, ExplainRequest, Request, Shape};
+pub(crate) use catalog::{Catalog, CatalogLint, CatalogRender, DocumentFormat};
 pub(crate) use looking::{Section, Simulate, SortBy, Top, TopFormat, Tree};
 
 /// Kubernetes clusters on request: in the right place, with no more access than was asked for.
@@ -66,6 +68,9 @@ pub(crate) enum Command {
     Top(Top),
     /// Say what would come of more requests, on a copy of what is there
     Simulate(Simulate),
+    /// Look at cloud profiles in files, before anybody applies them
+    #[command(subcommand)]
+    Catalog(Catalog),
     /// Look at the store of a data folder, or repair it; nothing may be running on it
     #[command(subcommand)]
     Store(Store),
@@ -425,6 +430,9 @@ mod tests {
         check(&["allot", "simulate", "-p", "mcp", "--count", "100001"], Some("100000"));
         check(&["allot", "simulate", "--drain", "x"], Some("NAMESPACE/NAME"));
         check(&["allot", "simulate", "--drain", "n/x", "-p", "mcp"], None);
+        check(&["allot", "catalog", "render", "--at", "2023-08-8", "x"], Some("write it as 2023-08-08T00:00:00Z"));
+        check(&["allot", "catalog", "lint"], Some("<FILE>"));
+        check(&["allot", "catalog", "render", "-o", "wide", "x"], Some("yaml, json"));
         check(&["allot", "top", "--watch=1ms"], Some("at least 1s"));
         check(&["allot", "top", "requests", "--watch", "--sort", "age"], None);
         let beside = ["allot", "controllers", "--data-dir", "d"];

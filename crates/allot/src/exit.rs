@@ -6,8 +6,9 @@ use std::fmt;
 pub(crate) const TABLE: &str = "\
 Exit codes of allot:
    0  done; `request --wait`: the cluster is ready
-   1  an error, or the time limit of --wait passed
+   1  an error, or the time limit of --wait passed; `catalog lint`: there are errors in the files
    2  `request --wait`, `access --wait`: the request was denied
+   2  `catalog lint`: a file cannot be read, or holds no profile
   10  `up`, `controllers`, `store`: another process uses the data folder
   11  `up`, `controllers`, `store`: the data folder holds files that are not Allotment's
   12  `up`, `controllers`, `store`: the data folder was written by a newer version
@@ -23,7 +24,7 @@ Exit codes of allot:
 pub(crate) enum Code {
     /// An error, or a time limit.
     Failed = 1,
-    /// A request was denied.
+    /// A request was denied; or a check could not do its work.
     Denied = 2,
     /// Another process holds the data folder.
     FolderInUse = 10,

@@ -50,6 +50,43 @@ pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(yaml::to_string(&value))
 }
 
+/// `value` as JSON on lines of its own, numbers to the letter.
+pub(crate) fn pretty(value: &json::Value) -> String {
+    let mut out = Vec::new();
+    write_pretty(value, 0, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn write_pretty(value: &json::Value, depth: usize, out: &mut Vec<u8>) {
+    let line = |depth: usize, out: &mut Vec<u8>| {
+        out.push(b'\n');
+        out.extend(std::iter::repeat_n(b' ', 2 * depth));
+    };
+    match value {
+        json::Value::Object(members) if !members.is_empty() => {
+            for (index, (name, member)) in members.iter().enumerate() {
+                out.push(if index == 0 { b'{' } else { b',' });
+                line(depth + 1, out);
+                json::write_string(name, out);
+                out.extend(b": ");
+                write_pretty(member, depth + 1, out);
+            }
+            line(depth, out);
+            out.push(b'}');
+        }
+        json::Value::Array(items) if !items.is_empty() => {
+            for (index, item) in items.iter().enumerate() {
+                out.push(if index == 0 { b'[' } else { b',' });
+                line(depth + 1, out);
+                write_pretty(item, depth + 1, out);
+            }
+            line(depth, out);
+            out.push(b']');
+        }
+        other => json::write_compact(other, out),
+    }
+}
+
 /// Writes one object as JSON, YAML or name; `wide` and no format write what `line` says.
 pub(crate) fn object(
     value: &impl Serialize,
@@ -113,6 +150,16 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_is_printed_as_serde_does_it_but_for_numbers() {
+        let text = r#"{"a":[],"b":{},"c":[1,{"d":"\n\""}],"e":null}"#;
+        let value = json::parse(text.as_bytes()).expect("JSON");
+        let expect: Value = serde_json::from_str(text).expect("JSON");
+        assert_eq!(pretty(&value), serde_json::to_string_pretty(&expect).expect("JSON"));
+        let number = json::parse(b"[1.10,123456789012345678901]").expect("JSON");
+        assert_eq!(pretty(&number), "[\n  1.10,\n  123456789012345678901\n]");
+    }
 
     #[test]
     fn columns_of_a_table_line_up() {

@@ -1,6 +1,7 @@
 //! One file per command. A command reads its arguments, does its work and says with which code it ends.
 
 mod access;
+mod catalog;
 mod controllers;
 mod crds;
 mod credential;
@@ -22,7 +23,7 @@ mod up;
 mod version;
 mod waiting;
 
-use crate::cli::{Cli, Command, Explain, Store};
+use crate::cli::{Catalog, Cli, Command, Explain, Store};
 use crate::exit::Outcome;
 pub(crate) use provider_guard::STOP_LIMIT;
 
@@ -40,6 +41,8 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Tree(arguments) => tree::run(target, arguments).await,
         Command::Top(arguments) => top::run(target, arguments).await,
         Command::Simulate(arguments) => simulate::run(target, arguments).await,
+        Command::Catalog(Catalog::Render(arguments)) => catalog::render(&arguments),
+        Command::Catalog(Catalog::Lint(arguments)) => catalog::lint(&arguments),
         Command::Store(Store::Check(arguments)) => store::check(arguments).await,
         Command::Store(Store::Repair(arguments)) => store::repair(arguments).await,
         Command::Crds(arguments) => crds::run(arguments),

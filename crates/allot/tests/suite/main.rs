@@ -6,6 +6,7 @@
 mod access;
 mod admission;
 mod beside;
+mod catalog;
 mod children;
 mod commands;
 mod contract;

@@ -46,7 +46,7 @@ pub fn validate_cloud_profile(spec: &CloudProfileSpec, old: Option<&CloudProfile
             });
         }
     }
-    warn_of_newest(spec, |version| spec.kubernetes.as_ref().is_some() && !version.is_empty(), &mut found);
+    warn_of_newest(spec, |_| true, &mut found);
     found
 }
 

@@ -1,0 +1,78 @@
+//! What there is to type about catalogs: `catalog render`, `catalog lint`. Both work on files, without a server.
+
+use std::path::PathBuf;
+
+use allotment_core::catalog::corrected_date;
+use allotment_machinery::time;
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
+
+/// `allot catalog`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Catalog {
+    /// Print what private cloud profiles in files come to, over their parents in the same files
+    Render(CatalogRender),
+    /// Say what is wrong with the cloud profiles in files
+    Lint(CatalogLint),
+}
+
+/// `allot catalog render`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot catalog render central.yaml team.yaml
+  allot catalog render --at 2027-01-01T00:00:00Z -o json central.yaml team.yaml
+
+Every PrivateCloudProfile is rendered as if it were made at that time; parents may stand in any of the files. Versions \
+that are written as numbers and dates that lack a digit are put right, and told on stderr like all warnings. A \
+NamespacedCloudProfile is read as a PrivateCloudProfile, without its providerConfig. `-` reads stdin. It ends with code 1 \
+if a profile would be refused; then nothing is printed.")]
+pub(crate) struct CatalogRender {
+    /// Files with CloudProfiles and PrivateCloudProfiles
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// When they are made, RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) at: Option<Timestamp>,
+    /// How to print them
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
+    pub(crate) output: DocumentFormat,
+}
+
+/// `allot catalog lint`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot catalog lint central.yaml team.yaml
+  allot catalog lint --strict --at 2027-01-01T00:00:00Z central.yaml team.yaml
+
+It ends with code 0 if there are no errors, 1 if there are some, 2 if a file cannot be read or holds no profile. An error \
+is what the API refuses, slips of the pen included; with --strict every warning is one.")]
+pub(crate) struct CatalogLint {
+    /// Files with CloudProfiles and PrivateCloudProfiles
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// When they are made, RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) at: Option<Timestamp>,
+    /// Take warnings for errors
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+/// How documents are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DocumentFormat {
+    /// YAML, one document for each
+    Yaml,
+    /// JSON, a List where there are several
+    Json,
+}
+
+/// A time, RFC 3339.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    time::parse(text).map_err(|_| match corrected_date(text) {
+        Some(corrected) => format!("write it as {corrected}"),
+        None => "write it as 2006-01-02T15:04:05Z".to_owned(),
+    })
+}

@@ -1,0 +1,166 @@
+//! Reads files with profiles: documents of other kinds are passed over, slips are put right and told.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use allotment_api::catalog::GROUP;
+use allotment_core::catalog::correct;
+use allotment_machinery::json::{Map, Value};
+use allotment_machinery::yaml;
+use anyhow::{Context as _, anyhow, bail};
+use serde::de::DeserializeOwned;
+
+/// Which kind of profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A CloudProfile.
+    Public,
+    /// A PrivateCloudProfile.
+    Private,
+    /// A NamespacedCloudProfile: what other landscapes have in the place of a private one.
+    Namespaced,
+}
+
+impl Kind {
+    fn read(kind: &str) -> Option<Self> {
+        match kind {
+            "CloudProfile" => Some(Kind::Public),
+            "PrivateCloudProfile" => Some(Kind::Private),
+            "NamespacedCloudProfile" => Some(Kind::Namespaced),
+            _ => None,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Kind::Public => "CloudProfile",
+            Kind::Private => "PrivateCloudProfile",
+            Kind::Namespaced => "NamespacedCloudProfile",
+        }
+    }
+}
+
+/// A profile in a file.
+#[derive(Debug)]
+pub(super) struct Document {
+    file: String,
+    pub(super) kind: Kind,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// The object, slips put right.
+    pub(super) value: Value,
+    /// What was put right.
+    pub(super) slips: Vec<String>,
+    /// What is passed over.
+    pub(super) warnings: Vec<String>,
+}
+
+/// The profiles of all files in their order; at least one.
+pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+    let mut found = Vec::new();
+    for path in files {
+        let file = shown(path);
+        let text = text(path).with_context(|| format!("cannot read {file}"))?;
+        let documents =
+            yaml::parse_stream(&text).map_err(|error| anyhow!("{file} is neither YAML nor JSON: {error}"))?;
+        found.extend(documents.into_iter().filter_map(|document| Document::of(&file, document)));
+    }
+    if found.is_empty() {
+        let names: Vec<String> = files.iter().map(|path| shown(path)).collect();
+        bail!("{} holds no CloudProfile or PrivateCloudProfile of {GROUP}", names.join(", "));
+    }
+    Ok(found)
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let source: Box<dyn Read> = match path.to_str() {
+        Some("-") => Box::new(std::io::stdin().lock()),
+        _ => Box::new(std::fs::File::open(path)?),
+    };
+    let mut text = String::new();
+    let most = yaml::MAX_LENGTH as u64;
+    // One more than is read, so that a text which is cut off is told from one that ends.
+    source.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        bail!("it has more than {most} bytes");
+    }
+    Ok(text)
+}
+
+fn shown(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "stdin".to_owned(),
+        _ => path.display().to_string(),
+    }
+}
+
+impl Document {
+    fn of(file: &str, document: yaml::Document) -> Option<Self> {
+        let mut value = document.value;
+        let text = |value: &Value, path: &[&str]| value.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if text(&value, &["apiVersion"]).split('/').next() != Some(GROUP) {
+            return None;
+        }
+        let kind = Kind::read(&text(&value, &["kind"]))?;
+        let mut slips: Vec<String> =
+            document.duplicates.iter().map(|key| format!("{}: {key}; the last one counts", key.path)).collect();
+        slips.extend(correct(&mut value).iter().map(ToString::to_string));
+        let mut warnings = Vec::new();
+        let spec = value.get_mut("spec").and_then(Value::as_object_mut);
+        if kind == Kind::Namespaced && spec.is_some_and(|spec| spec.remove("providerConfig").is_some()) {
+            warnings.push("spec.providerConfig: is ignored: providerConfig is inherited from the parent".to_owned());
+        }
+        let namespace = text(&value, &["metadata", "namespace"]);
+        let name = text(&value, &["metadata", "name"]);
+        Some(Document { file: file.to_owned(), kind, namespace, name, value, slips, warnings })
+    }
+
+    /// What tells it from other private profiles.
+    pub(super) fn id(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+
+    /// File, kind and name, for messages.
+    pub(super) fn place(&self) -> String {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        format!("{}: {} {}{slash}{}", self.file, self.kind.as_str(), self.namespace, self.name)
+    }
+
+    /// The spec as one of its kind, or why it is none: with the field, where that can be told.
+    pub(super) fn spec<T: DeserializeOwned>(&self) -> Result<T, String> {
+        if self.name.is_empty() {
+            return Err("metadata.name: Required value: name the profile".to_owned());
+        }
+        let spec = self.value.get("spec").and_then(Value::as_object);
+        let spec = spec.ok_or("spec: Required value: say what the profile offers")?;
+        serde_json::from_slice(&Value::Object(spec.clone()).to_vec()).map_err(|whole| {
+            let fields = spec.iter().filter_map(|(field, value)| misread::<T>(field, value));
+            fields
+                .map(|(path, why)| format!("spec.{path}: {why}"))
+                .next()
+                .unwrap_or_else(|| format!("spec: {}", plain(&whole)))
+        })
+    }
+}
+
+/// Why one field of a spec cannot be read, and which entry of it is to blame if it is a list.
+fn misread<T: DeserializeOwned>(field: &str, value: &Value) -> Option<(String, String)> {
+    let alone = |value: Value| {
+        let spec = Value::Object(Map::from_iter([(field.to_owned(), value)]));
+        serde_json::from_slice::<T>(&spec.to_vec()).err()
+    };
+    let whole = alone(value.clone())?;
+    for (index, entry) in value.as_array().unwrap_or_default().iter().enumerate() {
+        if let Some(error) = alone(Value::Array(vec![entry.clone()])) {
+            let key = entry.get("name").and_then(Value::as_str).map_or_else(|| index.to_string(), str::to_owned);
+            return Some((format!("{field}[{key}]"), plain(&error)));
+        }
+    }
+    Some((field.to_owned(), plain(&whole)))
+}
+
+/// The words of an error without the place in a text that nobody has seen.
+fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,208 @@
+//! `allot catalog render` and `lint` on files: what goes to stdout, what to stderr, and with which code they end. There is no
+//! server in any of it.
+
+use std::process::Output;
+
+use allotment_machinery::yaml;
+use serde_json::Value;
+
+use crate::harness::{Folder, allot};
+
+const CENTRAL: &str = "
+apiVersion: core.gardener.cloud/v1beta1
+kind: CloudProfile
+metadata: {name: central}
+spec:
+  type: aws
+  providerConfig: {ratio: 1.10, large: 123456789012345678901}
+  kubernetes: {versions: [{version: 1.30.2}, {version: 1.29.1, expirationDate: '2026-01-01T00:00:00Z'}]}
+  machineImages: [{name: suse, versions: [{version: 15.10}]}]
+  machineTypes: [{name: m5.large, cpu: '4', memory: 8Gi}]
+";
+
+const TEAM: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: beside}
+---
+apiVersion: core.gardener.cloud/v1beta1
+kind: PrivateCloudProfile
+metadata: {name: own, namespace: team}
+spec:
+  parent: central
+  kubernetes: {versions: [{version: 1.29.1, expirationDate: 2027-06-1T00:00:00Z}]}
+  machineTypes: [{name: m5.large, cpu: '2', memory: 8Gi}, {name: big, cpu: 64, memory: 1Ti}]
+";
+
+/// Runs `allot catalog` with those words, on files of those names and contents in a folder of their own.
+#[track_caller]
+fn catalog(files: &[(&str, &str)], words: &[&str]) -> (Folder, Output) {
+    let folder = Folder::new();
+    for (name, text) in files {
+        std::fs::write(folder.0.join(name), text).expect("a file is written");
+    }
+    let names = files.iter().map(|(name, _)| *name);
+    let output = allot(&folder).current_dir(&folder.0).arg("catalog").args(words).args(names).output();
+    (folder, output.expect("the command runs"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[track_caller]
+fn check(files: &[(&str, &str)], words: &[&str], code: i32, stdout: &str, stderr: &[&str]) {
+    let (_folder, output) = catalog(files, words);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{out}{err}");
+    assert_eq!(out, stdout, "{err}");
+    assert_eq!(err.lines().collect::<Vec<_>>(), stderr, "{out}");
+}
+
+const AT: &str = "2025-01-01T00:00:00Z";
+const OWN: &str = "team.yaml: PrivateCloudProfile team/own";
+const SLIP: &str = "central.yaml: CloudProfile central: spec.machineImages[suse].versions[15.10].version: 15.10: a version is a text, and \
+                    this a number: quote the version, \"15.10\"";
+const DATE: &str = "team.yaml: PrivateCloudProfile team/own: spec.kubernetes.versions[1.29.1].expirationDate: \"2027-06-1T00:00:00Z\": not a \
+                    time by RFC 3339: write \"2027-06-01T00:00:00Z\"";
+const CONFLICT: &str = "team.yaml: PrivateCloudProfile team/own: spec.machineTypes[m5.large]: cpu differs from what the parent says, which holds \
+                        (parent {\"cpu\":\"4\"}, here {\"cpu\":\"2\"})";
+
+#[test]
+fn rendered_profiles_alone_go_to_stdout_and_warnings_to_stderr() {
+    let expect = "apiVersion: core.gardener.cloud/v1beta1
+kind: CloudProfile
+metadata:
+  name: own
+spec:
+  kubernetes:
+    versions:
+    - version: 1.30.2
+    - expirationDate: \"2027-06-01T00:00:00Z\"
+      version: 1.29.1
+  machineImages:
+  - name: suse
+    versions:
+    - version: \"15.10\"
+  machineTypes:
+  - cpu: \"4\"
+    memory: 8Gi
+    name: m5.large
+  - cpu: \"64\"
+    memory: 1Ti
+    name: big
+  providerConfig:
+    large: 123456789012345678901
+    ratio: 1.10
+  type: aws
+";
+    let warnings = [SLIP, DATE, CONFLICT].map(|text| format!("warning: {text}"));
+    let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+    // Parents may come after their children.
+    check(&[("team.yaml", TEAM), ("central.yaml", CENTRAL)], &["render", "--at", AT], 0, expect, &warnings);
+
+    let (_folder, output) =
+        catalog(&[("central.yaml", CENTRAL), ("team.yaml", TEAM)], &["render", "--at", AT, "-o", "json"]);
+    let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&read["kind"], &read["metadata"]["name"]), (&Value::from("CloudProfile"), &Value::from("own")));
+    assert!(
+        text(&output.stdout).contains("\"large\": 123456789012345678901,\n      \"ratio\": 1.10\n"),
+        "kept to the letter"
+    );
+    let two = format!("{TEAM}---\n{}", TEAM.replace("name: own", "name: other"));
+    let (_folder, output) = catalog(&[("c", CENTRAL), ("t", &two)], &["render", "--at", AT, "-o", "json"]);
+    let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&read["kind"], &read["items"][1]["metadata"]["name"]), (&Value::from("List"), &Value::from("other")));
+    let (_folder, output) = catalog(&[("c", CENTRAL), ("t", &two)], &["render", "--at", AT]);
+    assert_eq!(yaml::parse_stream(&text(&output.stdout)).expect("YAML").len(), 2);
+}
+
+#[test]
+fn nothing_is_printed_where_a_profile_would_be_refused() {
+    let late = &["render", "--at", "2028-01-01T00:00:00Z"];
+    let (_folder, output) = catalog(&[("central.yaml", CENTRAL), ("team.yaml", TEAM)], late);
+    let err = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{err}");
+    let refused = format!(
+        "error: {OWN}: spec.kubernetes.versions[1.29.1].expirationDate: Invalid value: \"2027-06-01T00:00:00Z\": is in the past: choose \
+         a date to come, or leave the version out\nerror: nothing is rendered: 1 error in the profiles\n"
+    );
+    assert!(err.ends_with(&refused), "{err}");
+    for (files, says) in [
+        (&[("team.yaml", TEAM)][..], "spec.parent: CloudProfile \"central\" is in none of the files: add its file"),
+        (&[("central.yaml", CENTRAL)], "there is no PrivateCloudProfile in the files, so there is nothing to render"),
+        (
+            &[("x.yaml", "kind: Pod\napiVersion: v1\n")],
+            "x.yaml holds no CloudProfile or PrivateCloudProfile of core.gardener.cloud",
+        ),
+        (&[("x.yaml", "a: [")], "x.yaml is neither YAML nor JSON"),
+        (
+            &[("a", CENTRAL), ("b", CENTRAL), ("team.yaml", TEAM)],
+            "b: CloudProfile central: stands in the files more than once",
+        ),
+        (
+            &[("a", CENTRAL), ("b", TEAM), ("c", TEAM)],
+            "c: PrivateCloudProfile team/own: stands in the files more than once",
+        ),
+        (&[("a", CENTRAL), ("b", &TEAM.replace("central", "own"))], "multi-level inheritance is not supported"),
+        (
+            &[("a", &CENTRAL.replace("type: aws", "a: b")), ("b", TEAM)],
+            "a: CloudProfile central: spec.type: Required value",
+        ),
+        (
+            &[("a", &CENTRAL.replace("cpu: '4'", "cpu: []")), ("b", TEAM)],
+            "spec.machineTypes[m5.large]: invalid type: sequence, expected a quantity such as 4 or 8Gi",
+        ),
+    ] {
+        let (_folder, output) = catalog(files, &["render", "--at", AT]);
+        let err = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()), "{err}");
+        assert!(err.contains(says), "it does not say {says:?}: {err}");
+    }
+}
+
+#[test]
+fn the_kind_of_other_landscapes_is_read_without_what_it_may_not_say_here() {
+    let theirs = TEAM
+        .replace("kind: PrivateCloudProfile", "kind: NamespacedCloudProfile")
+        .replace("parent: central", "parent: {kind: CloudProfile, name: central}\n  providerConfig: {theirs: true}");
+    let (_folder, output) = catalog(&[("central.yaml", CENTRAL), ("team.yaml", &theirs)], &["render", "--at", AT]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    let ignored = "warning: team.yaml: NamespacedCloudProfile team/own: spec.providerConfig: is ignored: providerConfig is inherited";
+    assert!(err.contains(ignored), "{err}");
+    assert!(out.contains("ratio: 1.10") && !out.contains("theirs"), "{out}");
+    let ours = theirs.replace("NamespacedCloudProfile", "PrivateCloudProfile");
+    let (_folder, output) = catalog(&[("central.yaml", CENTRAL), ("team.yaml", &ours)], &["render", "--at", AT]);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("spec.providerConfig: Forbidden: providerConfig is inherited from the parent"), "{err}");
+}
+
+#[test]
+fn lint_ends_with_what_it_found() {
+    let files = [("central.yaml", CENTRAL), ("team.yaml", TEAM)];
+    let found = format!("error: {SLIP}\nerror: {DATE}\nwarning: {CONFLICT}\n");
+    check(&files, &["lint", "--at", AT], 1, &found, &["error: 2 errors in the profiles"]);
+    let (central, team) = (CENTRAL.replace("15.10", "'15.10'"), TEAM.replace("06-1T", "06-01T"));
+    let right = [("central.yaml", central.as_str()), ("team.yaml", team.as_str())];
+    check(&right, &["lint", "--at", AT], 0, &format!("warning: {CONFLICT}\n"), &[]);
+    check(
+        &right,
+        &["lint", "--strict", "--at", AT],
+        1,
+        &format!("error: {CONFLICT}\n"),
+        &["error: 1 error in the profiles"],
+    );
+    check(&right[..1], &["lint", "--at", AT], 0, "", &[]);
+    let twice = central.replace("  type: aws\n", "  type: aws\n  type: aws\n");
+    let (_folder, output) = catalog(&[("central.yaml", &twice)], &["lint", "--at", AT]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("key \"type\" already set in map"), "{}", text(&output.stdout));
+    let (_folder, output) = catalog(&[("x.yaml", "a: [")], &["lint"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{}", text(&output.stderr));
+    let folder = Folder::new();
+    let output = allot(&folder).args(["catalog", "lint", "not-there.yaml"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("cannot read not-there.yaml"), "{}", text(&output.stderr));
+}
