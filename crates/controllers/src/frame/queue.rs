@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -73,6 +74,13 @@ impl<K: Clone + Debug + Ord, R: Clone + Debug + Default + Ord> Queue<K, R> {
         state.add(key);
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// The first keys that wait for a worker with a rank in that range, at most so many.
+    pub fn ready_within(&self, ranks: Range<R>, most: usize) -> Vec<K> {
+        let state = self.lock();
+        let ready = state.ready.range((ranks.start, 0)..(ranks.end, 0));
+        ready.take(most).map(|(_, key)| key.clone()).collect()
     }
 
     /// Hands `key` out as soon as a worker is free.

@@ -7,6 +7,7 @@
 
 mod line;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,13 +64,14 @@ impl Scheduler {
     async fn choose(&self, key: &ObjectKey) -> Result<(), ReconcileError> {
         let _place = self.line.enter(key);
         let _choosing = self.choosing.lock().await;
+        let mut failed = BTreeSet::new();
         for _ in 0..MOST_STEPS {
             // Decided anew each time: those before may have changed the answer, or done this one's writes.
             if !self.decide(key).chooses() {
                 return Ok(());
             }
             let mut texts = proposals(self.seams.entropy.as_ref());
-            let steps = self.world.choose(self.line.served_with(key), self.seams.now(), &mut texts);
+            let steps = self.world.choose(self.line.served_with(key), &failed, self.seams.now(), &mut texts);
             if steps.is_empty() {
                 return Ok(());
             }
@@ -81,7 +83,10 @@ impl Scheduler {
                     written if step.requests().contains(key) => own = written,
                     // It finds out in its own turn. Until then the others go on without it, since the same write again
                     // would most likely have the same end.
-                    Ok(false) | Err(_) => step.requests().iter().for_each(|request| self.line.leave_out(request)),
+                    Ok(false) | Err(_) => {
+                        step.requests().iter().for_each(|request| self.line.leave_out(request));
+                        failed.extend(step.requests().iter().cloned());
+                    }
                 }
             }
             if !own? {

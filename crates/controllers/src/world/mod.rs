@@ -12,7 +12,7 @@ use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ObjectRef, ProviderConfig, Purpose, TraitEquivalence,
 };
-use allotment_core::requests::{QueueOrder, Snapshot, Step, choose_together};
+use allotment_core::requests::{Rank, Snapshot, Step, choose_together};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
@@ -27,8 +27,8 @@ pub(crate) use kinds::Mirrored;
 /// One queue per controller.
 #[derive(Debug, Default)]
 pub struct Queues {
-    /// ClusterRequests, by priority and age.
-    pub requests: Arc<Queue<ObjectKey, Option<QueueOrder>>>,
+    /// ClusterRequests, new ones first, by priority and age.
+    pub requests: Arc<Queue<ObjectKey, Option<Rank>>>,
     /// Clusters: the platform's part.
     pub clusters: Arc<Queue<ObjectKey>>,
     /// Clusters: their provider's part.
@@ -174,15 +174,24 @@ impl World {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to write next to choose Clusters for these requests.
+    /// What to write next to choose Clusters for these requests; and for those that are due before the last of them, which
+    /// wait for a worker but come before them in the order, unless they are to be left out.
     pub fn choose(
         &self,
         requests: impl IntoIterator<Item = ObjectKey>,
+        left_out: &BTreeSet<ObjectKey>,
         now: Timestamp,
         proposals: &mut dyn Iterator<Item = String>,
     ) -> Vec<Step> {
         // Changed while choosing, and as before afterwards.
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut requests: BTreeSet<ObjectKey> = requests.into_iter().collect();
+        if let Some(last) = requests.iter().filter_map(|key| state.snapshot.turn(key)).max() {
+            let before = Rank::waiting_before(&last);
+            let before = Some(before.start)..Some(before.end);
+            let due = self.queues.requests.ready_within(before, 2 * AT_ONCE);
+            requests.extend(due.into_iter().filter(|key| !left_out.contains(key)));
+        }
         choose_together(&mut state.snapshot, requests, now, proposals)
     }
 
@@ -286,9 +295,13 @@ impl World {
     /// Puts what became due into the queues.
     fn hand_out(&self, mut state: RwLockWriteGuard<'_, State>) {
         let due = state.snapshot.take_due();
-        let turns: Vec<_> = due.requests.iter().map(|key| state.snapshot.turn(key)).collect();
+        // Whoever chooses sees the snapshot and this queue under one lock, and nobody chooses between what changed and who
+        // is due because of it.
+        for key in due.requests {
+            let rank = state.snapshot.rank(&key);
+            self.queues.requests.add_ranked(key, rank);
+        }
         drop(state);
-        due.requests.into_iter().zip(turns).for_each(|(key, turn)| self.queues.requests.add_ranked(key, turn));
         due.clusters.into_iter().for_each(|key| self.queues.clusters.add(key));
         due.access.into_iter().for_each(|key| self.queues.access.add(key));
         due.purposes.into_iter().for_each(|key| self.queues.purposes.add(key));

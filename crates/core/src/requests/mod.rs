@@ -42,7 +42,7 @@ pub use forecast::{Forecast, forecast};
 pub use namespaces::selects;
 pub use plan::{ClusterPlan, ConfirmAbsent, Plan, PurposePlan};
 pub use prefixes::{is_canonical, is_well_formed, owns};
-pub use queue::QueueOrder;
+pub use queue::{QueueOrder, Rank};
 pub use request::{decide_request, is_forced, tenant_of};
 pub use select::{Placement, Refusal, counts_against};
 pub use several::{Step, choose_together};

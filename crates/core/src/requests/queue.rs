@@ -1,5 +1,6 @@
 //! The order in which waiting requests are decided.
 
+use allotment_api::reasons::Verdict;
 use allotment_api::requests::ClusterRequest;
 
 use crate::write::ObjectKey;
@@ -30,5 +31,41 @@ impl QueueOrder {
     /// Whose place it is.
     pub fn key(&self) -> &ObjectKey {
         &self.key
+    }
+}
+
+/// When a request is looked at: those that were told nothing yet of what they ask now, then those that wait, of which there may
+/// be very many, then those that are bound; each in their order. Who gets room is not decided by this: whoever
+/// is chosen for first sees to it that those that wait and come before it in the order are chosen for as well.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    standing: Standing,
+    order: QueueOrder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    New,
+    Waits,
+    Bound,
+}
+
+impl Rank {
+    /// Of that request.
+    pub fn of(request: &ClusterRequest) -> Self {
+        let told = request.status.as_ref().filter(|status| status.observed_generation == request.metadata.generation);
+        let standing = match told.and_then(|status| status.status) {
+            None => Standing::New,
+            Some(Verdict::Granted) => Standing::Bound,
+            Some(_) => Standing::Waits,
+        };
+        Rank { standing, order: QueueOrder::of(request) }
+    }
+
+    /// The ranks of those that wait and come before that place in the order.
+    pub fn waiting_before(order: &QueueOrder) -> std::ops::Range<Self> {
+        let first = QueueOrder { turn: i64::MIN, created: i64::MIN, key: ObjectKey::new("", "") };
+        let of = |order| Rank { standing: Standing::Waits, order };
+        of(first)..of(order.clone())
     }
 }

@@ -27,7 +27,7 @@ use super::conditions::is_true;
 use super::expressions::Equivalences;
 use super::findings::Members;
 use super::namespaces::selects;
-use super::queue::QueueOrder;
+use super::queue::{QueueOrder, Rank};
 use super::versions::{Offer, Version};
 use crate::write::ObjectKey;
 
@@ -289,6 +289,11 @@ impl Snapshot {
     /// Where a ClusterRequest stands among those that are to be decided, if it is there.
     pub fn turn(&self, key: &ObjectKey) -> Option<QueueOrder> {
         self.requests.get(key).map(|request| QueueOrder::of(request))
+    }
+
+    /// When a ClusterRequest is looked at, if it is there.
+    pub fn rank(&self, key: &ObjectKey) -> Option<Rank> {
+        self.requests.get(key).map(|request| Rank::of(request))
     }
 
     /// The Cluster, if it is there.

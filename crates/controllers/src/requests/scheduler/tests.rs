@@ -95,32 +95,72 @@ fn put<K: Mirrored + kube::Resource<DynamicType = ()> + DeserializeOwned>(
     server.objects.lock().expect("no test panicked").insert(path, object);
 }
 
-#[tokio::test(start_paused = true)]
-async fn who_only_joins_others_does_not_wait_for_those_whose_cluster_nobody_makes() {
+/// A provider, and two Purposes.
+fn scene() -> (Arc<World>, Arc<Server>) {
     let (world, server) = (Arc::new(World::new(Duration::from_secs(1800))), Arc::new(Server::default()));
     let profile = json!({"name": "a", "supportedVersions": [{"version": "1.30.1"}]});
     let provider = json!({"metadata": {"name": "p"}, "spec": {"package": "builtin:p"}, "status": {"ready": true, "reason": "AllGood", "message": "", "profiles": [profile]}});
     put::<ClusterProvider>(&world, &server, provider);
     put::<Purpose>(&world, &server, json!({"metadata": {"name": "own"}, "spec": {"dedicated": true}}));
     put::<Purpose>(&world, &server, json!({"metadata": {"name": "all"}, "spec": {}}));
-    let ask = |namespace: &str, name: &str, spec: Value| {
-        let request = json!({"metadata": {"namespace": namespace, "name": name}, "spec": spec});
-        put::<ClusterRequest>(&world, &server, request);
-        ObjectKey::new(namespace, name)
-    };
+    (world, server)
+}
+
+fn asked(world: &World, server: &Server, namespace: &str, name: &str, spec: Value) -> ObjectKey {
+    let request = json!({"metadata": {"namespace": namespace, "name": name}, "spec": spec});
+    put::<ClusterRequest>(world, server, request);
+    ObjectKey::new(namespace, name)
+}
+
+fn scheduler(world: &Arc<World>, server: &Arc<Server>, choosing: &Choosing) -> Arc<Scheduler> {
+    let seams = Seams { clock: Arc::new(Still::default()), entropy: Arc::new(Still::default()) };
+    let server = server.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let server = server.clone();
+        async move { server.answer(request).await }
+    });
+    Arc::new(Scheduler::new(Client::new(service, "default"), world.clone(), seams, choosing.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_chosen_for_leaves_room_to_those_that_come_before_it_and_have_no_worker_yet() {
+    let (world, server) = scene();
+    let one = json!({"metadata": {"name": "one"}, "spec": {"maxTenants": 1, "maxClusters": 1}});
+    put::<Purpose>(&world, &server, one.clone());
+    let scheduler = scheduler(&world, &server, &Choosing::default());
+    let first = asked(&world, &server, "team", "first", json!({"purposes": ["one"]}));
+    let low = asked(&world, &server, "team", "low", json!({"purposes": ["one"]}));
+    let high = asked(&world, &server, "team", "high", json!({"purposes": ["one"], "priority": 5}));
+    for key in [&first, &low, &high] {
+        scheduler.reconcile(key).await.expect("nothing is in its way");
+    }
+    let reason =
+        |key: &ObjectKey| world.read().requests.get(key).expect("there").status.clone().unwrap_or_default().reason;
+    assert_eq!((reason(&low), reason(&high)), ("MaxClustersReached".to_owned(), "MaxClustersReached".to_owned()));
+    // Nobody is looked at but the one that was at work when room for one came.
+    while let Ok(key) = tokio::time::timeout(Duration::ZERO, world.queues.requests.take()).await {
+        world.queues.requests.done(&key);
+    }
+    let mut two = one;
+    two["metadata"]["resourceVersion"] = json!("7");
+    two["spec"]["maxTenants"] = json!(2);
+    world.watched(Event::Apply(serde_json::from_value::<Purpose>(two).expect("a Purpose")));
+    scheduler.reconcile(&low).await.expect("nothing is in its way");
+    let clusters: Vec<Arc<Cluster>> = world.read().clusters.iter().map(|(_, cluster)| cluster.clone()).collect();
+    let tenants: Vec<&str> = clusters[0].spec.tenants.iter().map(|tenant| &*tenant.name).collect();
+    assert_eq!((clusters.len(), tenants), (1, vec!["first", "high"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_only_joins_others_does_not_wait_for_those_whose_cluster_nobody_makes() {
+    let (world, server) = scene();
+    let ask = |namespace: &str, name: &str, spec: Value| asked(&world, &server, namespace, name, spec);
     let last = ask("team", "last", json!({"purposes": ["all"]}));
     let stuck: Vec<ObjectKey> =
         (0..3).map(|index| ask("going", &format!("r{index}"), json!({"purposes": ["own"], "priority": 10}))).collect();
 
     let choosing = Choosing::default();
-    let seams = Seams { clock: Arc::new(Still::default()), entropy: Arc::new(Still::default()) };
-    let told = server.clone();
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let server = told.clone();
-        async move { server.answer(request).await }
-    });
-    let client = Client::new(service, "default");
-    let scheduler = Arc::new(Scheduler::new(client, world.clone(), seams, choosing.clone()));
+    let scheduler = scheduler(&world, &server, &choosing);
     // All wait before the first has its turn, which is not the first that is chosen for.
     let held = choosing.lock_owned().await;
     let mut turns = JoinSet::new();
