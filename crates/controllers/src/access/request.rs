@@ -24,7 +24,8 @@ use super::secret::Answer;
 use super::{AccessSecret, inside, secret};
 use crate::clusters::{Guards, bearer};
 use crate::frame::{
-    Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, chain, execute, is_conflict, is_gone, warn_of,
+    Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, chain, execute, is_conflict, is_gone, told,
+    warn_of,
 };
 use crate::providers::outside::objects;
 use crate::providers::{AdminAccess, Directory, ProviderError};
@@ -79,15 +80,11 @@ impl Seen {
     }
 }
 
-/// Why a Cluster cannot be worked in, for whoever wants access to it. What its server answered is not repeated: that may be anybody's
-/// text, and say back what it was asked with.
+/// Why a Cluster cannot be worked in, for whoever wants access to it. What its server answered is not repeated: that may be
+/// anybody's text, and say back what it was asked with.
 fn why(error: &ReconcileError) -> String {
     match error {
-        ReconcileError::Api(kube::Error::Api(status))
-        | ReconcileError::Provider(ProviderError::Api(kube::Error::Api(status))) => {
-            format!("an API server answers {} {}", status.code, status.reason)
-        }
-        ReconcileError::Api(error) => chain(error),
+        ReconcileError::Api(error) | ReconcileError::Provider(ProviderError::Api(error)) => told(error),
         ReconcileError::Provider(error) => chain(error),
         other => chain(other),
     }
@@ -206,7 +203,11 @@ impl AccessRequests {
         }
         let put = self.guards.admit(&target.key, &target.uid, &admin.client, access_uid);
         match tokio::time::timeout(PATIENCE, put).await {
-            Ok(done) => done.map_err(|error| Seen::Unguarded(error.reason(), chain(&error))),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                debug!(cluster = %target.key, error = %chain(&error), "nobody is given rights in the Cluster");
+                Err(Seen::Unguarded(error.reason(), error.told()))
+            }
             Err(_) => Err(Seen::Unreachable(None)),
         }
     }
@@ -228,7 +229,8 @@ impl AccessRequests {
             Ok(Ok(Some(found))) => found,
             Ok(Ok(None)) => return Seen::Gone,
             Ok(Err(error)) => {
-                let why = format!("its names cannot be read: {}", chain(&error));
+                debug!(cluster = %target.key, error = %chain(&error), "the Cluster's names cannot be read");
+                let why = format!("its names cannot be read: {}", why(&error));
                 return Seen::Unguarded(AccessReason::PrefixNotKnown, why);
             }
             Err(_) => {
@@ -501,5 +503,42 @@ impl AccessRequests {
             }
         }
         Ok(Next::After(Duration::from_millis(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clusters::GuardError;
+
+    fn answer(code: u16, reason: &str) -> kube::Error {
+        let message = "spec.variables[0].expression: Invalid value: {'their/name'}";
+        let status = json!({"code": code, "reason": reason, "message": message, "status": "Failure"});
+        kube::Error::Api(Box::new(serde_json::from_value(status).expect("a status")))
+    }
+
+    #[test]
+    fn what_a_server_wrote_comes_into_no_status() {
+        for (text, expect) in [
+            (
+                why(&ReconcileError::Api(answer(503, "ServiceUnavailable"))),
+                "an API server answers 503 ServiceUnavailable",
+            ),
+            (why(&ReconcileError::Api(answer(500, "their/name"))), "an API server answers 500"),
+            (
+                why(&ReconcileError::Provider(ProviderError::Api(answer(403, "Forbidden")))),
+                "an API server answers 403 Forbidden",
+            ),
+            (
+                GuardError::Api(answer(422, "Invalid")).told(),
+                "what keeps its tenants to their prefixes cannot be put in force: an API server answers 422 Invalid",
+            ),
+        ] {
+            assert_eq!(text, expect);
+        }
+        let no_term = GuardError::NoTerm(answer(403, "Forbidden")).told();
+        assert!(no_term.starts_with("this process may not write") && !no_term.contains("their"), "{no_term}");
     }
 }

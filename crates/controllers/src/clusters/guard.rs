@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::follow::{self, Versions};
-use crate::frame::{Kept, ObjectKey, Seams, Tasks, Whole, chain, is_conflict, is_gone};
+use crate::frame::{Kept, ObjectKey, Seams, Tasks, Whole, chain, is_conflict, is_gone, told};
 use crate::world::World;
 
 const MANAGER: &str = "allot-prefixes";
@@ -59,9 +59,9 @@ pub(crate) enum GuardError {
         "its API server does not refuse by ValidatingAdmissionPolicy {GUARD} within {limit} s: {0}",
         limit = IN_FORCE_LIMIT.as_secs()
     )]
-    NotInForce(String),
+    NotInForce(&'static str),
     /// A call failed.
-    #[error("what keeps tenants to their prefixes there cannot be put in force")]
+    #[error("what keeps its tenants to their prefixes cannot be put in force")]
     Api(#[from] kube::Error),
     /// The platform does not let this process write any more.
     #[error(
@@ -71,6 +71,14 @@ pub(crate) enum GuardError {
 }
 
 impl GuardError {
+    /// What is wrong, for whoever waits for it: without what servers wrote, which may be about others.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            GuardError::Api(error) => format!("{self}: {}", told(error)),
+            other => other.to_string(),
+        }
+    }
+
     /// What an AccessRequest that waits for it says.
     pub(crate) fn reason(&self) -> AccessReason {
         match self {
@@ -365,11 +373,14 @@ async fn wait_until_in_force(admin: &Client, stamp: &str) -> Result<(), GuardErr
     let begin = tokio::time::Instant::now();
     loop {
         let said = match namespaces.create(&params, &probe).await {
-            Ok(_) => "it refuses nothing".to_owned(),
+            Ok(_) => "it refuses nothing",
             Err(kube::Error::Api(status)) => match in_force(&status.message) {
                 Some(seen) if seen == stamp => return Ok(()),
-                Some(_) => STALE.to_owned(),
-                None => status.message,
+                Some(_) => STALE,
+                None => {
+                    debug!(code = status.code, message = status.message, "the probe is refused by something else");
+                    "something else refuses what the policy is asked with"
+                }
             },
             Err(error) => return Err(error.into()),
         };
@@ -402,58 +413,4 @@ fn gone<T>(answer: Result<T, kube::Error>) -> Result<(), kube::Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use http::{Method, Request, Response};
-    use kube::client::Body;
-    use tower::service_fn;
-
-    use super::*;
-
-    /// A server that answers so, and the methods that it was asked with.
-    fn server(code: u16, body: Value) -> (Client, Arc<Mutex<Vec<Method>>>) {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = asked.clone();
-        let service = service_fn(move |request: Request<Body>| {
-            locked(&seen).push(request.method().clone());
-            let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
-            async move { Ok::<_, std::io::Error>(answer.expect("an answer")) }
-        });
-        (Client::new(service, "default"), asked)
-    }
-
-    #[tokio::test]
-    async fn a_process_whose_term_ended_changes_nothing_and_finds_nothing_wrong_with_what_is_right() {
-        let policy = |stamp: &str, holder: &str| {
-            let [policy, _] = Policy { table: &Table::default(), stamp, holder }.objects();
-            let mut policy = policy;
-            policy["metadata"]["resourceVersion"] = json!("7");
-            policy["metadata"]["uid"] = json!("u");
-            policy
-        };
-        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-            "metadata": {}, "spec": {}, "status": {"allowed": true}});
-        let over = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden",
-            "message": "the Lease is held no longer"});
-        for (there, code, answer, expect) in [
-            (Some(policy("a", "me")), 403, &over, Some(vec![])),
-            (Some(policy("b", "me")), 403, &over, None),
-            // Who takes over writes once.
-            (Some(policy("a", "before")), 403, &over, None),
-            (Some(policy("a", "before")), 201, &review, Some(vec![Method::PATCH])),
-            (Some(policy("b", "me")), 201, &review, Some(vec![Method::PATCH])),
-            (None, 403, &over, None),
-            (None, 201, &review, Some(vec![Method::POST])),
-        ] {
-            let (platform, _) = server(code, answer.clone());
-            let (admin, asked) = server(200, policy("a", "me"));
-            let writer = Writer { platform, holder: OnceLock::new() };
-            let policies = all::<ValidatingAdmissionPolicy>(&admin);
-            let object = there.clone().map(|there| serde_json::from_value(there).expect("an object"));
-            let [wanted, _] = Policy { table: &Table::default(), stamp: "a", holder: "me" }.objects();
-            let kept = writer.keep(&policies, &wanted, object).await;
-            let refused = matches!(kept, Err(GuardError::NoTerm(_)));
-            assert_eq!(refused, expect.is_none(), "{there:?} {code}: {kept:?}");
-            assert_eq!(*locked(&asked), expect.unwrap_or_default(), "{there:?} {code}");
-        }
-    }
-}
+mod tests;

@@ -8,6 +8,8 @@ mod lifecycle;
 mod names;
 mod plane;
 
+#[cfg(test)]
+pub(crate) use guard::GuardError;
 pub(crate) use guard::Guards;
 pub use guard::take_out;
 pub(crate) use insides::Insides;

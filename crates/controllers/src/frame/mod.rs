@@ -27,6 +27,7 @@ pub use seams::Seams;
 pub use tasks::Tasks;
 pub use troubles::Troubles;
 pub use watch::chain;
+pub(crate) use watch::told;
 pub use watch::{Synced, advice, follow, tell};
 pub use whole::{Kept, Mended, Whole};
 pub(crate) use worker::AT_ONCE;

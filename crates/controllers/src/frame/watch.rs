@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use allotment_core::access::why::answer;
 use futures::StreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
@@ -136,6 +137,15 @@ pub fn advice(error: &(dyn std::error::Error + 'static)) -> &'static str {
         next = cause.source();
     }
     ""
+}
+
+/// What came of a call, for those who may not know what was asked, or of whom: nothing that a server wrote.
+pub(crate) fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("an API server answers {}", answer(status.code, &status.reason)),
+        kube::Error::SerdeError(_) => "an API server answers what cannot be read".to_owned(),
+        other => chain(other),
+    }
 }
 
 /// An error with its causes, in one line. What an API server answered is its message alone: the rest of

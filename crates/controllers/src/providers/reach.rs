@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use allotment_core::providers::{Seen, Sight, served_version};
+use allotment_core::access::why;
+use allotment_core::providers::{Seen, Sight, one_line, served_version};
 use http::Request;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
@@ -171,7 +172,8 @@ async fn ask(line: &Line) -> Sight {
 async fn questions(client: &Client) -> Result<Sight, kube::Error> {
     let git_version = client.apiserver_version().await?.git_version;
     let Some(version) = served_version(&git_version) else {
-        let message = format!("the cluster says that it runs {git_version:?}, which is no version of Kubernetes");
+        let says = one_line(&git_version, MOST_WORDS);
+        let message = format!("the cluster says that it runs {says:?}, which is no version of Kubernetes");
         return Ok(Sight::NotUsable { message });
     };
     let namespaces = Api::<Namespace>::all(client.clone());
@@ -226,7 +228,10 @@ async fn may_do_all(client: &Client) -> Result<bool, kube::Error> {
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// What is said of a cluster that did not answer what it was asked.
+/// Longest text of others that is passed on, in bytes.
+const MOST_WORDS: usize = 200;
+
+/// What is said of a cluster that did not answer what it was asked. Many read it, so what its server wrote is no part of it.
 fn unanswered(server: &str, error: &kube::Error) -> Sight {
     match error {
         kube::Error::Api(status) if status.code == 401 => Sight::Refused {
@@ -234,15 +239,19 @@ fn unanswered(server: &str, error: &kube::Error) -> Sight {
         },
         kube::Error::Api(status) if status.code == 403 => Sight::Refused {
             message: format!(
-                "{server} does not give the kubeconfig's identity all rights (403: {}); bind it to ClusterRole \
-                 cluster-admin",
-                status.message
+                "{server} does not give the kubeconfig's identity all rights (403); bind it to ClusterRole cluster-admin"
             ),
         },
         kube::Error::Api(status) => {
-            Sight::Unreachable { message: format!("{server} answers {}: {}", status.code, status.message) }
+            Sight::Unreachable { message: format!("{server} answers {}", why::answer(status.code, &status.reason)) }
         }
-        error => Sight::Unreachable { message: format!("{server} does not answer: {}", last(error)) },
+        kube::Error::SerdeError(_) => {
+            Sight::Unreachable { message: format!("{server} answers what no API server of Kubernetes does") }
+        }
+        error => {
+            let last = one_line(&last(error), MOST_WORDS);
+            Sight::Unreachable { message: format!("{server} does not answer: {last}") }
+        }
     }
 }
 
@@ -253,4 +262,31 @@ fn last(error: &kube::Error) -> String {
         cause = next;
     }
     chain(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_wrote_is_told_to_nobody() {
+        let api = |code: u16, reason: &str| {
+            let status = json!({"code": code, "reason": reason, "message": "Bearer abc", "status": "Failure"});
+            kube::Error::Api(Box::new(serde_json::from_value(status).expect("a status")))
+        };
+        let unread = serde_json::from_str::<bool>("\"Bearer abc\"").expect_err("it is a text");
+        for (error, expect) in [
+            (api(401, "Unauthorized"), "s does not know the kubeconfig's identity (401)"),
+            (api(403, "Bearer abc"), "all rights (403); bind it"),
+            (api(500, "Bearer abc"), "s answers 500"),
+            (api(503, "ServiceUnavailable"), "s answers 503 ServiceUnavailable"),
+            (kube::Error::SerdeError(unread), "s answers what no API server"),
+        ] {
+            let sight = unanswered("s", &error);
+            let (_, message) = sight.trouble().expect("it is in trouble");
+            assert!(message.contains(expect) && !message.contains("abc"), "{message}");
+        }
+    }
 }

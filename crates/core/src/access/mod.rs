@@ -19,6 +19,7 @@ mod names;
 mod plan;
 mod status;
 mod table;
+pub mod why;
 
 pub use decide::{decide_access, other_secret_name};
 pub use delegated::secret_rights;
