@@ -36,6 +36,10 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// How long a server may take to judge by a policy or a table that it stores. Policies are compiled once a second.
 const IN_FORCE_LIMIT: Duration = Duration::from_secs(5);
 const IN_FORCE_LOOK: Duration = Duration::from_millis(20);
+/// How long a server has to judge by a policy that was not there before: another server behind the same address knows nobody
+/// until it has it too, and judges nothing. They follow within milliseconds, and compile once a second.
+const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE_LOOK: Duration = Duration::from_millis(100);
 const STALE: &str = "it judges by an older table";
 const GROUP_VERSION: &str = "admissionregistration.k8s.io/v1";
 
@@ -272,13 +276,15 @@ impl Guards {
         let [policy, binding] = Policy { table, stamp: &stamp, holder }.objects();
         let kept = self.writer.keep(&policies, &policy, there).await?;
         say(key, &policy, &kept, last.is_some(), own);
+        let mut made = matches!(kept, Kept::Made(_));
         let policy = kept.object().resource_version().unwrap_or_default();
         let bindings = all::<ValidatingAdmissionPolicyBinding>(admin);
         let there = bindings.get_opt(GUARD).await?;
         let kept = self.writer.keep(&bindings, &binding, there).await?;
         say(key, &binding, &kept, last.is_some(), false);
+        made |= matches!(kept, Kept::Made(_));
         let binding = kept.object().resource_version().unwrap_or_default();
-        wait_until_in_force(admin, &stamp).await?;
+        wait_until_in_force(admin, &stamp, if made { SETTLE } else { Duration::ZERO }).await?;
         Ok((stamp, Versions { policy, binding }))
     }
 
@@ -365,29 +371,36 @@ fn say(key: &ObjectKey, object: &Value, kept: &Kept, known: bool, own: bool) {
     }
 }
 
-/// Asks for what the policy refuses until it does so with that stamp.
-async fn wait_until_in_force(admin: &Client, stamp: &str) -> Result<(), GuardError> {
+/// Asks for what the policy refuses until it does so with that stamp, for so long on end.
+async fn wait_until_in_force(admin: &Client, stamp: &str, settle: Duration) -> Result<(), GuardError> {
     let probe: Namespace = serde_json::from_value(probe()).map_err(kube::Error::SerdeError)?;
     let params = PostParams { dry_run: true, ..params() };
     let namespaces = Api::<Namespace>::all(admin.clone());
     let begin = tokio::time::Instant::now();
+    let mut since = None;
     loop {
         let said = match namespaces.create(&params, &probe).await {
-            Ok(_) => "it refuses nothing",
+            Ok(_) => Some("it refuses nothing"),
             Err(kube::Error::Api(status)) => match in_force(&status.message) {
-                Some(seen) if seen == stamp => return Ok(()),
-                Some(_) => STALE,
+                Some(seen) if seen == stamp => None,
+                Some(_) => Some(STALE),
                 None => {
                     debug!(code = status.code, message = status.message, "the probe is refused by something else");
-                    "something else refuses what the policy is asked with"
+                    Some("something else refuses what the policy is asked with")
                 }
             },
             Err(error) => return Err(error.into()),
         };
-        if begin.elapsed() >= IN_FORCE_LIMIT {
-            return Err(GuardError::NotInForce(said));
-        }
-        tokio::time::sleep(IN_FORCE_LOOK).await;
+        let pause = match said {
+            None if since.get_or_insert_with(tokio::time::Instant::now).elapsed() >= settle => return Ok(()),
+            None => SETTLE_LOOK,
+            Some(said) if begin.elapsed() >= IN_FORCE_LIMIT => return Err(GuardError::NotInForce(said)),
+            Some(_) => {
+                since = None;
+                IN_FORCE_LOOK
+            }
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 

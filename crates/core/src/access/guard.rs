@@ -10,7 +10,9 @@
 //! - Bound are ServiceAccounts only: nodes, certificates and administrators are no tenant's.
 //! - An identity of an AccessRequest that the table does not know, or not yet, may write nothing outside namespaces.
 //! - The policy answers a [`probe`] with the [`Policy::stamp`] that it was written with, so that nobody is given rights before
-//!   the server judges by the newest table.
+//!   the server that was asked judges by the newest table. Of several servers behind one address another one may judge by an
+//!   older table, which is safe: an account that it does not know may write nothing. One that has no policy at all judges
+//!   nothing, so where there was none it is waited for some time that they all have it; that they do nobody hears.
 //! - Everything is judged by the name that the object has: of a generated one the server shows the final name, of the
 //!   objects of a collection that is deleted each one's own.
 //!

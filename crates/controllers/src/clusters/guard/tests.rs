@@ -89,7 +89,8 @@ fn judging() -> (Client, Arc<Mutex<BTreeMap<String, Value>>>) {
             let refused = |code: u16, message: &str| {
                 answer(
                     code,
-                    &json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message}),
+                    &json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message,
+"reason": if code == 404 { "NotFound" } else { "Forbidden" }}),
                 )
             };
             let path = head.uri.path().to_owned();
@@ -149,7 +150,7 @@ fn guards(access: usize) -> Guards {
     Guards::new(Tasks::default(), platform, Arc::new(world), seams)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_policy_that_was_deleted_comes_back_though_not_all_who_wait_have_room_in_it() {
     let guards = guards(MOST_OF_TENANT + 40);
     let (admin, stored) = judging();
@@ -172,7 +173,7 @@ async fn a_policy_that_was_deleted_comes_back_though_not_all_who_wait_have_room_
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nobody_is_given_rights_on_a_cluster_that_is_not_known() {
     let guards = guards(1);
     for (key, uid, known) in [("c", "here", true), ("c", "before", false), ("d", "here", false)] {
@@ -181,5 +182,57 @@ async fn nobody_is_given_rights_on_a_cluster_that_is_not_known() {
         assert_eq!(admitted.is_ok(), known, "{key} {uid}: {admitted:?}");
         assert!(known || matches!(admitted, Err(GuardError::Unknown)), "{key} {uid}: {admitted:?}");
         assert_eq!(locked(&stored).is_empty(), !known, "{key} {uid}");
+    }
+}
+
+/// A server that refuses with the stamp, and before that many answers with it now and then not.
+fn wavering(answers: usize, otherwise: u16) -> Client {
+    let asked = Arc::new(Mutex::new(0));
+    let service = service_fn(move |_: Request<Body>| {
+        let index = {
+            let mut asked = locked(&asked);
+            *asked += 1;
+            *asked
+        };
+        let status = |code: u16, message: &str| json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message});
+        let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": GUARD}});
+        let (code, body) = match (index < answers && index % 3 == 0, otherwise) {
+            (true, 201) => (201, namespace),
+            (true, code) => (code, status(code, "their/name is no name")),
+            (false, _) => (403, status(403, "denied request: prefixes are enforced as of s;")),
+        };
+        let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+        async move { answer.map_err(std::io::Error::other) }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_was_not_there_is_in_force_once_it_was_heard_for_a_while() {
+    let (now, settle) = (Duration::ZERO, SETTLE);
+    for (server, stamp, settle, expect) in [
+        (wavering(0, 201), "s", now, Ok(now)),
+        (wavering(0, 201), "s", settle, Ok(settle)),
+        // Several servers, one of which does not have it yet: what was heard before counts for nothing.
+        (wavering(12, 201), "s", settle, Ok(settle + Duration::from_millis(660))),
+        (wavering(12, 422), "s", settle, Ok(settle + Duration::from_millis(660))),
+        (wavering(usize::MAX, 201), "s", settle, Err("it refuses nothing")),
+        (wavering(0, 201), "another", now, Err(STALE)),
+        (wavering(usize::MAX, 422), "s", settle, Err("something else refuses")),
+    ] {
+        let begin = tokio::time::Instant::now();
+        let heard = wait_until_in_force(&server, stamp, settle).await;
+        match expect {
+            Ok(expect) => {
+                heard.expect("it is in force");
+                let took = begin.elapsed();
+                let slack = Duration::from_millis(150);
+                assert!(took >= expect.saturating_sub(slack) && took <= expect + slack, "{took:?}, not {expect:?}");
+            }
+            Err(says) => {
+                let error = heard.expect_err("it is not").told();
+                assert!(error.contains(says) && !error.contains("their/name"), "{error}");
+            }
+        }
     }
 }
