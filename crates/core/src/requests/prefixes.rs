@@ -12,8 +12,11 @@ const MOST_PROPOSALS: usize = 16;
 
 /// What names that belong to Kubernetes and to the platform begin with: `kube-system`, `system-node-critical`,
 /// `allot-access`, in which the identities of all tenants lie, `access-…`, the roles of each of them, and the policy
-/// `allotment-prefixes`.
-const RESERVED: [&str; 5] = ["access-", "allot-", "allotment-", "kube-", "system-"];
+/// `allotment-prefixes`. And those that Kubernetes makes for everybody, whatever is there when a tenant comes: PersistentVolumes
+/// (`pvc-…`, external-provisioner), VolumeSnapshotContents (`snapcontent-…`, external-snapshotter), and the
+/// CertificateSigningRequests of kubelets (`csr-…`, `node-csr-…`).
+const RESERVED: [&str; 9] =
+    ["access-", "allot-", "allotment-", "csr-", "kube-", "node-", "pvc-", "snapcontent-", "system-"];
 
 /// Whether a prefix is never a tenant's, since names that belong to the cluster itself begin with it.
 pub(crate) fn is_reserved(prefix: &str) -> bool {
@@ -105,6 +108,10 @@ mod tests {
             ("kube-", "kube-system", false),
             ("access-", "access-3c2a", false),
             ("allotment-", "allotment-prefixes", false),
+            ("pvc-", "pvc-1b4e28ba-2fa1-11d2-883f-0016d3cca427", false),
+            ("snapcontent-", "snapcontent-1b4e28ba-2fa1-11d2-883f-0016d3cca427", false),
+            ("csr-", "csr-8b9xk", false),
+            ("node-", "node-csr-3hc7d", false),
             ("kubes-", "kubes-a", true),
         ] {
             assert_eq!(owns(prefix, name), expect, "{prefix} {name}");
@@ -123,6 +130,9 @@ mod tests {
             (Some("kube-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
             (Some("allot-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
             (Some("system-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
+            (Some("pvc-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
+            (Some("node-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
+            (Some("snapcontent-"), "bcdfghjkln-", Some(PrefixReason::Taken)),
             (None, "bcdfghjkln-", None),
         ] {
             let mut proposals = ["bcdfghjklm", "bcdfghjkln"].map(str::to_owned).into_iter();
