@@ -70,6 +70,9 @@ pub const SPARE_NAME: &str = "cluster.openmcp.cloud/spare-name";
 pub const ACCESS_REQUEST: &str = "cluster.openmcp.cloud/access-request";
 /// Label, inside a Cluster that was there before, of what belongs to the Cluster as a whole: its UID.
 pub const CLUSTER_UID: &str = "cluster.openmcp.cloud/cluster-uid";
+/// Label, inside a shared Cluster, of an object of the whole cluster that is a tenant's though it was there before the tenant's first
+/// access: the UID of the ClusterRequest. Whoever operates the Cluster puts it on.
+pub const TENANT: &str = "cluster.openmcp.cloud/tenant";
 /// Annotation, inside a Cluster, of the policy that keeps tenants to their prefixes: which process wrote it.
 pub const PREFIXES_BY: &str = "cluster.openmcp.cloud/prefixes-by";
 /// Annotation of a ClusterRequest whose Cluster is gone for good: that Cluster's UID. Written when the Cluster

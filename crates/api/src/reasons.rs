@@ -364,6 +364,8 @@ spelled! {
         DeletedByForce,
         /// What the platform depends on was another, and was put right.
         Repaired,
+        /// An object in a shared Cluster, which is not the tenant's, has a name with its prefix.
+        PrefixTaken,
         /// A ProviderConfig names a Secret that does not say that the provider may read it.
         SecretNotShared,
     }

@@ -192,7 +192,7 @@ async fn what_was_in_a_cluster_before_comes_under_nobodys_prefix() {
     })
     .await;
     let words = refused.status.expect("a status").message;
-    assert!(words.contains("Namespace cert-manager") && words.contains("ask with another prefix"), "{words}");
+    assert!(words.contains("kind Namespace") && words.contains("ask with another prefix"), "{words}");
     assert_eq!(labelled(&inside).await, 0, "nothing was made for it");
 
     // Somebody else's access puts the rule in force, and the accounts of what was there are not kept to that prefix.

@@ -192,7 +192,7 @@ async fn a_prefix_that_somebody_elses_names_begin_with_gives_no_access() {
     })
     .await;
     let words = refused.status.expect("a status").message;
-    assert!(words.contains("Namespace foo-theirs") && words.contains("ask with another prefix"), "{words}");
+    assert!(words.contains("kind Namespace") && words.contains("ask with another prefix"), "{words}");
 
     // Who does as it says is given another prefix, and access.
     let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");

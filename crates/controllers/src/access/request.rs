@@ -22,7 +22,7 @@ use tracing::debug;
 
 use super::secret::Answer;
 use super::{AccessSecret, inside, secret};
-use crate::clusters::{Guards, bearer};
+use crate::clusters::{Bearer, Guards, bearer};
 use crate::frame::{
     Lane, Next, ObjectKey, Reconcile, ReconcileError, Seams, Writer, chain, execute, is_conflict, is_gone, told,
     warn_of,
@@ -40,8 +40,8 @@ const MOST_STEPS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the names of a Cluster may take to be read: a page for each 500 of its own objects.
 const LOOK_PATIENCE: Duration = Duration::from_secs(30);
-/// How long it is believed that an object bears a prefix.
-const KEEP_BEARERS: Duration = Duration::from_secs(30);
+/// How long it is believed that an object bears a prefix, or that names cannot be read.
+const KEEP_OBSTACLES: Duration = Duration::from_secs(30);
 /// When to look again at a Cluster that did not answer.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -55,9 +55,18 @@ pub(crate) struct AccessRequests {
     token_lifetime_secs: i64,
     /// By UID of the AccessRequest: the last look that found the inside of its Cluster in order.
     looks: Mutex<BTreeMap<String, Looked>>,
-    /// By UID of the Cluster and prefix: which object there bears it, and until when that is believed. So requests that wait
+    /// By UID of the Cluster and prefix: what a look found in the way, and until when that is believed. So requests that wait
     /// for its going cost a look together, not each at every change.
-    bearers: Mutex<BTreeMap<(String, String), (Timestamp, String)>>,
+    obstacles: Mutex<BTreeMap<(String, String), (Timestamp, Obstacle)>>,
+}
+
+/// What is in the way of a first access by a prefix.
+#[derive(Clone)]
+enum Obstacle {
+    /// An object of that kind bears it.
+    Borne(String),
+    /// The names cannot be read, for that reason.
+    NotKnown(String),
 }
 
 /// What was seen inside the Cluster in this pass.
@@ -110,8 +119,8 @@ impl AccessRequests {
         seams: Seams,
         token_lifetime_secs: i64,
     ) -> Self {
-        let (looks, bearers) = (Mutex::default(), Mutex::default());
-        AccessRequests { client, world, providers, guards, seams, token_lifetime_secs, looks, bearers }
+        let (looks, obstacles) = (Mutex::default(), Mutex::default());
+        AccessRequests { client, world, providers, guards, seams, token_lifetime_secs, looks, obstacles }
     }
 
     fn decide(&self, key: &ObjectKey, seen: &Seen) -> Option<(Arc<AccessRequest>, AccessPlan)> {
@@ -142,8 +151,8 @@ impl AccessRequests {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn bearers(&self) -> MutexGuard<'_, BTreeMap<(String, String), (Timestamp, String)>> {
-        self.bearers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn obstacles(&self) -> MutexGuard<'_, BTreeMap<(String, String), (Timestamp, Obstacle)>> {
+        self.obstacles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps what a pass found that came to its end: the inside in order, or nothing to look at.
@@ -213,42 +222,72 @@ impl AccessRequests {
     }
 
     /// Looks whether names of the Cluster's own objects begin with a tenant's prefix.
-    async fn look_for_names(&self, seen: Seen, target: &TargetCluster, prefix: &str) -> Seen {
-        let Seen::Read(mut state) = seen else { return Seen::NotRead };
+    async fn look_for_names(
+        &self,
+        seen: Seen,
+        target: &TargetCluster,
+        prefix: &str,
+        tenant: &str,
+    ) -> Result<Seen, ReconcileError> {
+        let Seen::Read(mut state) = seen else { return Ok(Seen::NotRead) };
         let place = (target.uid.clone(), prefix.to_owned());
-        let recent = self.bearers().get(&place).cloned().filter(|(until, _)| self.seams.now() < *until);
-        if let Some((_, bearer)) = recent {
-            state.prefix = PrefixSeen::Borne(bearer);
-            return Seen::Read(state);
-        }
+        let recent = self.obstacles().get(&place).cloned().filter(|(until, _)| self.seams.now() < *until);
+        let obstacle = match recent {
+            Some((_, obstacle)) => obstacle,
+            None => match self.look_for_obstacle(target, prefix, tenant).await? {
+                Some(obstacle) => {
+                    let until = self.seams.now().saturating_add(KEEP_OBSTACLES).unwrap_or(Timestamp::MAX);
+                    let mut obstacles = self.obstacles();
+                    obstacles.retain(|_, (until, _)| self.seams.now() < *until);
+                    obstacles.insert(place, (until, obstacle.clone()));
+                    obstacle
+                }
+                None => {
+                    state.prefix = PrefixSeen::Free;
+                    return Ok(Seen::Read(state));
+                }
+            },
+        };
+        Ok(match obstacle {
+            Obstacle::Borne(kind) => {
+                state.prefix = PrefixSeen::Borne(kind);
+                Seen::Read(state)
+            }
+            Obstacle::NotKnown(why) => Seen::Unguarded(AccessReason::PrefixNotKnown, why),
+        })
+    }
+
+    async fn look_for_obstacle(
+        &self,
+        target: &TargetCluster,
+        prefix: &str,
+        tenant: &str,
+    ) -> Result<Option<Obstacle>, ReconcileError> {
         let look = async {
             let Some(admin) = self.admin(target).await? else { return Ok(None) };
-            Ok::<_, ReconcileError>(Some(bearer(&admin.client, prefix).await?))
+            Ok::<_, ReconcileError>(bearer(&admin.client, prefix, tenant).await?)
         };
-        let found = match tokio::time::timeout(LOOK_PATIENCE, look).await {
-            Ok(Ok(Some(found))) => found,
-            Ok(Ok(None)) => return Seen::Gone,
+        match tokio::time::timeout(LOOK_PATIENCE, look).await {
+            Ok(Ok(None)) => Ok(None),
+            Ok(Ok(Some(Bearer { kind, name }))) => {
+                // Which one it is those may know who may see the Cluster: names may be other customers'.
+                let cluster = self.world.read().clusters.get(&target.key).cloned();
+                if let Some(cluster) = cluster {
+                    let message =
+                        format!("{kind} {name} begins with prefix {prefix:?} of a tenant, and is not the tenant's");
+                    warn_of(&self.client, &self.seams, cluster.as_ref(), EventReason::PrefixTaken, &message).await?;
+                }
+                Ok(Some(Obstacle::Borne(kind)))
+            }
             Ok(Err(error)) => {
                 debug!(cluster = %target.key, error = %chain(&error), "the Cluster's names cannot be read");
-                let why = format!("its names cannot be read: {}", why(&error));
-                return Seen::Unguarded(AccessReason::PrefixNotKnown, why);
+                Ok(Some(Obstacle::NotKnown(format!("its names cannot be read: {}", why(&error)))))
             }
             Err(_) => {
-                let why = format!("its names cannot be read within {} s", LOOK_PATIENCE.as_secs());
-                return Seen::Unguarded(AccessReason::PrefixNotKnown, why);
+                let limit = LOOK_PATIENCE.as_secs();
+                Ok(Some(Obstacle::NotKnown(format!("its names cannot be read within {limit} s"))))
             }
-        };
-        let mut bearers = self.bearers();
-        bearers.retain(|_, (until, _)| self.seams.now() < *until);
-        state.prefix = match found {
-            None => PrefixSeen::Free,
-            Some(bearer) => {
-                let until = self.seams.now().saturating_add(KEEP_BEARERS).unwrap_or(Timestamp::MAX);
-                bearers.insert(place, (until, bearer.clone()));
-                PrefixSeen::Borne(bearer)
-            }
-        };
-        Seen::Read(state)
+        }
     }
 
     /// Changes the inside of the Cluster. What is inside then has to be read again, whether it worked or not.
@@ -448,8 +487,8 @@ impl AccessRequests {
                 AccessPlan::Observe { cluster, namespaces } => {
                     seen = self.observe(&request, &cluster, &namespaces).await;
                 }
-                AccessPlan::LookForNames { cluster, prefix } => {
-                    seen = self.look_for_names(seen, &cluster, &prefix).await;
+                AccessPlan::LookForNames { cluster, prefix, tenant } => {
+                    seen = self.look_for_names(seen, &cluster, &prefix, &tenant).await?;
                 }
                 AccessPlan::Change { cluster, takes, gives } => {
                     let Some(admin) = self.admin(&cluster).await? else { continue };
@@ -539,6 +578,6 @@ mod tests {
             assert_eq!(text, expect);
         }
         let no_term = GuardError::NoTerm(answer(403, "Forbidden")).told();
-        assert!(no_term.starts_with("this process may not write") && !no_term.contains("their"), "{no_term}");
+        assert!(no_term.starts_with("this process may not write") && !no_term.contains("their/name"), "{no_term}");
     }
 }

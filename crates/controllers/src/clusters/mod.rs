@@ -14,5 +14,5 @@ pub(crate) use guard::Guards;
 pub use guard::take_out;
 pub(crate) use insides::Insides;
 pub(crate) use lifecycle::Lifecycle;
-pub(crate) use names::bearer;
+pub(crate) use names::{Bearer, bearer};
 pub(crate) use plane::Planes;

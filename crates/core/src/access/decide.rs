@@ -214,18 +214,26 @@ fn grant(
 /// Before the first access by a prefix: that nothing in the Cluster bears it that is not the tenant's, which would come under
 /// the tenant's rights, and whose own accounts would be kept to the prefix.
 fn see_prefix(observed: &AccessObserved<'_>, allowed: &Allowed, state: &InsideState) -> Option<AccessPlan> {
-    let Unseen { prefix, note } = allowed.unseen.as_ref()?;
-    let bearer = match &state.prefix {
+    let Unseen { prefix, tenant, note } = allowed.unseen.as_ref()?;
+    if is_granted(observed.request) && annotation(observed.request, names::LIVE_IN) == Some(&allowed.target.uid) {
+        // What bears it by now is the tenant's, whoever lost the note of it; such as a platform that was restored.
+        return Some(AccessPlan::Record(note.clone()));
+    }
+    let kind = match &state.prefix {
         PrefixSeen::NotLooked => {
-            return Some(AccessPlan::LookForNames { cluster: allowed.target.clone(), prefix: prefix.clone() });
+            let (cluster, prefix, tenant) = (allowed.target.clone(), prefix.clone(), tenant.clone());
+            return Some(AccessPlan::LookForNames { cluster, prefix, tenant });
         }
         PrefixSeen::Free => return Some(AccessPlan::Record(note.clone())),
-        PrefixSeen::Borne(bearer) => bearer,
+        PrefixSeen::Borne(kind) => kind,
     };
+    // No name: whoever asks for a prefix would be told what others have there.
     let message = format!(
-        "in Cluster {} there is {bearer}, which is not the tenant's and begins with its prefix {prefix:?}: delete the \
-         ClusterRequest and ask with another prefix, or have that object removed",
-        allowed.target.key
+        "in Cluster {} there is an object of kind {kind} that is not the tenant's and begins with its prefix {prefix:?}: \
+         delete the ClusterRequest and ask with another prefix, or have who operates the Cluster remove that object or, if it \
+         is the tenant's, label it {}={tenant}; an Event of the Cluster names it",
+        allowed.target.key,
+        names::TENANT,
     );
     let refused = Refused::new(AccessReason::PrefixTaken, message);
     let again = observed.now.saturating_add(SignedDuration::from_secs(PREFIX_AGAIN_SECS)).ok();

@@ -35,6 +35,8 @@ pub(crate) struct Allowed {
 pub(crate) struct Unseen {
     /// The prefix.
     pub(crate) prefix: String,
+    /// UID of the ClusterRequest.
+    pub(crate) tenant: String,
     /// Notes that none does.
     pub(crate) note: Write,
 }
@@ -84,8 +86,10 @@ pub(crate) fn judge(snapshot: &Snapshot, request: &AccessRequest, now: Timestamp
         Reference::Request(request) => snapshot.request(request).and_then(|request| request.metadata.uid.as_deref()),
         Reference::Cluster(_) => None,
     };
-    let note = tenant.and_then(|tenant| note_seen(cluster, tenant));
-    let unseen = note.map(|note| Unseen { prefix: prefix.clone(), note });
+    let unseen = tenant.and_then(|tenant| {
+        let note = note_seen(cluster, tenant)?;
+        Some(Unseen { prefix: prefix.clone(), tenant: tenant.to_owned(), note })
+    });
     Ok(Allowed { target: TargetCluster { key, uid }, dedicated, prefix, means, unseen })
 }
 

@@ -76,7 +76,7 @@ pub enum PrefixSeen {
     NotLooked,
     /// None does.
     Free,
-    /// One does: its kind and name.
+    /// One does that is not the tenant's: its kind.
     Borne(String),
 }
 
@@ -200,12 +200,15 @@ pub enum AccessPlan {
         /// Which namespaces to look for.
         namespaces: BTreeSet<String>,
     },
-    /// Look whether names of the Cluster's own objects begin with that prefix, and decide again with it.
+    /// Look whether names of the Cluster's own objects begin with that prefix that nobody said are the tenant's, and decide again
+    /// with it.
     LookForNames {
         /// The Cluster.
         cluster: TargetCluster,
         /// The prefix.
         prefix: String,
+        /// UID of the tenant's ClusterRequest, with which [`allotment_api::names::TENANT`] says that an object is its own.
+        tenant: String,
     },
     /// Note, before anything is made inside, in which Cluster the access lives.
     Record(Write),

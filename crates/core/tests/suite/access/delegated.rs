@@ -434,6 +434,36 @@ fn a_profile_that_changes_who_makes_access_has_the_other_one_take_its_own_away_f
 }
 
 #[test]
+fn what_a_tenant_made_under_a_providers_access_is_its_own_when_the_platform_makes_the_access() {
+    let mut world = outside();
+    let ask = |world: &mut World, name: &str| {
+        let permissions = json!([{"namespace": "foo-app", "rules": pods(&["get"])}]);
+        world.store.put(access("team", name, json!({"requestRef": {"name": "shared"}, "permissions": permissions})));
+        world.run("team", name);
+    };
+    let home = cluster_of(&world, "shared");
+    let text = |field: &str| home[field].as_str().expect("a text").to_owned();
+    let unseen = |world: &World| {
+        let cluster = world.store.get("Cluster", &text("namespace"), &text("name")).expect("it is there");
+        cluster["spec"]["tenants"][0]["unseen"] == json!(true)
+    };
+    ask(&mut world, "a");
+    assert!(unseen(&world), "nobody is let in yet");
+    turn(&mut world);
+    world.expect("team", "a", ("Granted", "Success"));
+    assert!(!unseen(&world));
+    let namespace = ObjectKey::new("", "foo-app");
+    world
+        .inside
+        .entry(text("uid"))
+        .or_default()
+        .insert(("Namespace".to_owned(), namespace), json!({"metadata": {"name": "foo-app"}}));
+    edit_profile(&mut world, &json!({"accessBy": "Platform"}));
+    ask(&mut world, "b");
+    world.expect("team", "b", ("Granted", "Success"));
+}
+
+#[test]
 fn a_wiped_status_is_made_again_and_revokes_nothing() {
     let mut world = outside();
     ask(&mut world, &json!({}));

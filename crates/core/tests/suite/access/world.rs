@@ -154,14 +154,15 @@ impl World {
                     let reachable = !self.silent.contains(&cluster.uid);
                     inside = Some(reachable.then(|| self.state(&cluster, &uid, &namespaces)));
                 }
-                AccessPlan::LookForNames { cluster, prefix } => {
+                AccessPlan::LookForNames { cluster, prefix, tenant } => {
                     let Some(Some(state)) = &mut inside else { panic!("the Cluster was not read before") };
                     let places = self.inside.get(&cluster.uid).into_iter().flatten();
-                    let borne = places
-                        .map(|(place, _)| place)
-                        .find(|place| place.1.namespace.is_empty() && place.1.name.starts_with(&prefix));
+                    let own = |object: &Value| object["metadata"]["labels"][names::TENANT] == tenant;
+                    let mut borne = places.filter(|(place, object)| {
+                        place.1.namespace.is_empty() && place.1.name.starts_with(&prefix) && !own(object)
+                    });
                     state.prefix =
-                        borne.map_or(PrefixSeen::Free, |(kind, key)| PrefixSeen::Borne(format!("{kind} {}", key.name)));
+                        borne.next().map_or(PrefixSeen::Free, |(place, _)| PrefixSeen::Borne(place.0.clone()));
                 }
                 AccessPlan::Change { cluster, takes, gives } => {
                     assert!(!takes.is_empty() || !gives.is_empty());
