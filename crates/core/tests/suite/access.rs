@@ -2,6 +2,7 @@
 
 mod delegated;
 mod oidc;
+mod unseen;
 mod world;
 
 use allotment_api::reasons::AccessReason;

@@ -31,14 +31,14 @@ struct Faults {
 }
 
 /// A landscape whose provider makes access itself.
-fn outside() -> World {
+pub(super) fn outside() -> World {
     let mut world = world();
     let types = json!(["Token", "OIDC"]);
     edit_profile(&mut world, &json!({"accessBy": "Provider", "accessTypes": types}));
     world
 }
 
-fn edit_profile(world: &mut World, change: &Value) {
+pub(super) fn edit_profile(world: &mut World, change: &Value) {
     let mut provider = world.store.get("ClusterProvider", "", "local").expect("there").clone();
     let profile = &mut provider["status"]["profiles"][0];
     for (name, value) in change.as_object().expect("an object") {
@@ -161,7 +161,7 @@ fn current(world: &World) -> Value {
     world.store.get("AccessRequest", "team", "a").expect("there").clone()
 }
 
-fn turn(world: &mut World) {
+pub(super) fn turn(world: &mut World) {
     let seen = current(world);
     provider_turn(world, &seen, Faults::default());
 }
@@ -431,36 +431,6 @@ fn a_profile_that_changes_who_makes_access_has_the_other_one_take_its_own_away_f
     assert_eq!(holds, [None], "it has an empty one to fill");
     turn(&mut world);
     world.expect("team", "a", ("Granted", "Success"));
-}
-
-#[test]
-fn what_a_tenant_made_under_a_providers_access_is_its_own_when_the_platform_makes_the_access() {
-    let mut world = outside();
-    let ask = |world: &mut World, name: &str| {
-        let permissions = json!([{"namespace": "foo-app", "rules": pods(&["get"])}]);
-        world.store.put(access("team", name, json!({"requestRef": {"name": "shared"}, "permissions": permissions})));
-        world.run("team", name);
-    };
-    let home = cluster_of(&world, "shared");
-    let text = |field: &str| home[field].as_str().expect("a text").to_owned();
-    let unseen = |world: &World| {
-        let cluster = world.store.get("Cluster", &text("namespace"), &text("name")).expect("it is there");
-        cluster["spec"]["tenants"][0]["unseen"] == json!(true)
-    };
-    ask(&mut world, "a");
-    assert!(unseen(&world), "nobody is let in yet");
-    turn(&mut world);
-    world.expect("team", "a", ("Granted", "Success"));
-    assert!(!unseen(&world));
-    let namespace = ObjectKey::new("", "foo-app");
-    world
-        .inside
-        .entry(text("uid"))
-        .or_default()
-        .insert(("Namespace".to_owned(), namespace), json!({"metadata": {"name": "foo-app"}}));
-    edit_profile(&mut world, &json!({"accessBy": "Platform"}));
-    ask(&mut world, "b");
-    world.expect("team", "b", ("Granted", "Success"));
 }
 
 #[test]
