@@ -16,6 +16,20 @@ const DEFAULT_RUNTIME: &str = "containerd";
 /// The update strategy of an image that names none.
 const DEFAULT_STRATEGY: &str = "major";
 
+/// The longest value that a conflict shows, in bytes: fields that are not known may hold anything, and all conflicts stand in
+/// one status.
+const MOST_SHOWN: usize = 1024;
+
+/// A value as conflicts show it: JSON, of a long one the beginning.
+pub(super) fn shown(value: &Value) -> String {
+    let mut text = value.to_string();
+    if text.len() > MOST_SHOWN {
+        text.truncate(text.floor_char_boundary(MOST_SHOWN));
+        text.push('…');
+    }
+    text
+}
+
 /// The fields in which two entries differ.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
@@ -56,8 +70,8 @@ impl Differences {
         Some(Conflict {
             path: path(),
             reason: format!("{fields} {differ} from what the parent says, which holds"),
-            parent_value: Value::Object(self.parent).to_string(),
-            child_value: Value::Object(self.private).to_string(),
+            parent_value: shown(&Value::Object(self.parent)),
+            child_value: shown(&Value::Object(self.private)),
         })
     }
 }

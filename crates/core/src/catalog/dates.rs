@@ -39,7 +39,7 @@ pub fn corrected(text: &str) -> Option<String> {
         _ => {
             let (sign, rest) = zone.split_at(1);
             match rest.len() {
-                4 if rest.is_ascii() => format!("{sign}{}:{}", &rest[..2], &rest[2..]),
+                4 if rest.bytes().all(|byte| byte.is_ascii_digit()) => format!("{sign}{}:{}", &rest[..2], &rest[2..]),
                 _ => format!("{sign}{}", filled(rest, ':', &[2, 2])?),
             }
         }
@@ -69,7 +69,19 @@ fn filled(text: &str, separator: char, widths: &[usize]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_corrected_is_a_time_and_right_from_then_on(text in "[0-9]{1,4}[-/][0-9]{1,2}-[0-9]{1,2}[Tt ]?\\PC{0,12}") {
+            if let Some(right) = corrected(&text) {
+                prop_assert!(time::parse(&right).is_ok());
+                prop_assert_eq!(corrected(&right), Some(right));
+            }
+        }
+    }
 
     #[test]
     fn what_a_date_was_meant_to_be_is_found() {

@@ -8,10 +8,12 @@ use allotment_api::catalog::{
     PrivateCloudProfileSpec, Region, Shared,
 };
 use allotment_machinery::field::{FieldError, Path};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::compare::{self, Differences};
 use super::dates::later;
+use super::expiry::expire_private_profile;
 use super::keyed::Keyed;
 use super::parent::Parent;
 use super::versions::{VersionKey, kubernetes_versions};
@@ -53,14 +55,9 @@ impl Rendered {
     /// A field that nobody knows how to add to: the parent's holds, or none.
     fn unknown(&mut self, path: String, parent: Option<&Value>, private: &Value) {
         if parent != Some(private) {
-            let shown = |value: Option<&Value>| value.map_or_else(|| "null".to_owned(), Value::to_string);
             let reason = "the field is not one that is added to: what the parent says holds".to_owned();
-            self.conflicts.push(Conflict {
-                path,
-                parent_value: shown(parent),
-                child_value: private.to_string(),
-                reason,
-            });
+            let parent_value = compare::shown(parent.unwrap_or(&Value::Null));
+            self.conflicts.push(Conflict { path, parent_value, child_value: compare::shown(private), reason });
         }
     }
 
@@ -234,7 +231,63 @@ impl Rendered {
     }
 }
 
+/// What a change of a parent from `before` to `after` makes wrong with a private profile that was right. Entries of it that
+/// have expired are not counted: they go by themselves.
+pub fn faults_of_change(
+    before: &Parent,
+    after: &Parent,
+    private: &PrivateCloudProfileSpec,
+    now: Timestamp,
+) -> Vec<FieldError> {
+    let left = expire_private_profile(private, before, |_, _| Vec::new(), now).spec;
+    let private = left.as_ref().unwrap_or(private);
+    let mut faults = render(after, private).faults;
+    if !faults.is_empty() {
+        let known = render(before, private).faults;
+        faults.retain(|fault| !known.iter().any(|known| known.path == fault.path));
+    }
+    faults
+}
+
 /// The versions of a rendered or plain profile, for those who look one up.
 pub(super) fn kubernetes_of(spec: &CloudProfileSpec) -> &[Shared<KubernetesVersion>] {
     kubernetes_versions(spec.kubernetes.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::certificates::tests::certificate;
+    use super::*;
+
+    #[track_caller]
+    fn check(own: Option<&str>, added: &str, expect: Option<&str>) {
+        let bundle = |text: &str| Shared::new(text.to_owned());
+        let spec = CloudProfileSpec { ca_bundle: own.map(bundle), ..CloudProfileSpec::default() };
+        let private = PrivateCloudProfileSpec { ca_bundle: Some(bundle(added)), ..PrivateCloudProfileSpec::default() };
+        let rendered = render(&Parent::new("central", spec.clone()), &private);
+        match expect {
+            Some(expect) => {
+                let found = rendered.spec.ca_bundle.as_ref().map(|text| text.as_str());
+                assert_eq!((found, rendered.faults), (Some(expect), Vec::new()));
+                let again = Parent::new("central", rendered.spec.clone());
+                assert_eq!(render(&again, &private).spec, rendered.spec, "once is enough");
+            }
+            None => {
+                let faults: Vec<String> = rendered.faults.iter().map(ToString::to_string).collect();
+                assert!(matches!(faults.as_slice(), [only] if only.starts_with("spec.caBundle: ")), "{faults:?}");
+                assert_eq!(rendered.spec, spec);
+            }
+        }
+    }
+
+    #[test]
+    fn bundles_are_joined_in_their_order_without_what_is_there_already() {
+        let (one, two) = (certificate(1), certificate(2));
+        check(None, &one, Some(&one));
+        check(Some(&one), &two, Some(&format!("{one}{two}")));
+        check(Some(&format!("# ours\n{one}\n\n")), &format!("{one}{two}{two}"), Some(&format!("# ours\n{one}{two}")));
+        check(Some(&one), &one, Some(&one));
+        check(Some(&one), "no certificate", None);
+        check(None, "", None);
+    }
 }

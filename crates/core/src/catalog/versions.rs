@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use allotment_api::catalog::{Date, Kubernetes, KubernetesVersion, MachineImage, Shared};
+use allotment_api::catalog::{CloudProfileSpec, Date, Kubernetes, KubernetesVersion, MachineImage, Shared};
 
 /// Which version of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +52,15 @@ pub(super) fn dated<'a>(
             .map(|entry| (VersionKey::Image(&image.name, &entry.version), entry.expiration_date.as_ref()))
     });
     kubernetes.chain(images)
+}
+
+/// The versions that a change of a profile takes out of it. That Shoots still find one of an image, since their private
+/// profile adds it too, shows in what that renders to.
+pub fn dropped_versions<'a>(old: &'a CloudProfileSpec, new: &CloudProfileSpec) -> Vec<VersionKey<'a>> {
+    let left: BTreeSet<VersionKey<'_>> =
+        dated(new.kubernetes.as_ref(), &new.machine_images).map(|(key, _)| key).collect();
+    let before = dated(old.kubernetes.as_ref(), &old.machine_images).map(|(key, _)| key);
+    before.filter(|key| !left.contains(key)).collect()
 }
 
 /// What is left of a profile's `kubernetes` and `machineImages` without some versions: an image that is left without

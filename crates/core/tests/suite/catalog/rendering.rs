@@ -1,9 +1,9 @@
 //! What comes of a private profile over its parent, field by field.
 
 use allotment_api::catalog::Conflict;
-use allotment_core::catalog::render;
+use allotment_core::catalog::{dropped_versions, faults_of_change, render};
 
-use super::{cloud, parent, private, shown};
+use super::{at, cloud, parent, private, shown};
 
 /// Checks what is rendered, and which conflicts there are as `path: parent | private`.
 #[track_caller]
@@ -185,4 +185,41 @@ fn a_parent_that_gains_what_a_private_profile_adds_makes_no_difference_to_the_re
         with,
         &["spec.machineTypes[m]: {\"cpu\":\"4\"} | {\"cpu\":\"1\"}"],
     );
+}
+
+#[test]
+fn a_change_of_a_parent_tells_what_it_takes_away_and_whom_it_breaks() {
+    let before = parent(
+        "{type: t, kubernetes: {versions: [{version: 1.31.0}, {version: 1.30.2, expirationDate: '2026-01-01T00:00:00Z'}]},
+          machineImages: [{name: i, versions: [{version: '1'}, {version: '2'}]}]}",
+    );
+    let after = parent(
+        "{type: t, kubernetes: {versions: [{version: 1.31.0}]}, machineImages: [{name: i, versions: [{version: '2'}]}]}",
+    );
+    let dropped: Vec<String> = dropped_versions(before.spec(), after.spec()).iter().map(ToString::to_string).collect();
+    assert_eq!(dropped, ["spec.kubernetes.versions[1.30.2]", "spec.machineImages[i].versions[1]"]);
+    let broken = |added: &str, now: &str| faults_of_change(&before, &after, &private(added), at(now)).len();
+    let extends =
+        "{parent: central, kubernetes: {versions: [{version: 1.30.2, expirationDate: '2027-01-01T00:00:00Z'}]}}";
+    assert_eq!(broken(extends, "2026-06-01T00:00:00Z"), 1);
+    assert_eq!(broken(extends, "2027-01-01T00:00:00Z"), 0, "it has expired by then, and goes by itself");
+    // An image version that the parent drops is the private profile's own from then on.
+    assert_eq!(
+        broken("{parent: central, machineImages: [{name: i, versions: [{version: '1'}]}]}", "2026-06-01T00:00:00Z"),
+        0
+    );
+    // It was broken before.
+    assert_eq!(broken("{parent: central, kubernetes: {versions: [{version: 1.29.0}]}}", "2026-06-01T00:00:00Z"), 0);
+}
+
+#[test]
+fn a_conflict_shows_the_beginning_of_what_is_long() {
+    let long = "ä".repeat(10_000);
+    let own = parent(&format!("{{type: t, more: '{long}'}}"));
+    let conflicts = render(&own, &private(&format!("{{parent: central, more: 'x{long}'}}"))).conflicts;
+    assert!(
+        conflicts.iter().all(|one| one.parent_value.len() < 1_100 && one.child_value.ends_with('…')),
+        "{conflicts:?}"
+    );
+    assert_eq!(conflicts.len(), 1);
 }
