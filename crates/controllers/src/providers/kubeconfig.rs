@@ -208,6 +208,10 @@ fn decoded(value: &Value, member: &str) -> Result<Option<String>, KubeconfigFaul
 
 fn auth(user: &Value) -> Result<AuthInfo, KubeconfigFault> {
     let token = user["token"].as_str().map(str::trim).filter(|token| !token.is_empty());
+    // It goes into a header (RFC 6750), and making a client with one that cannot panics.
+    if token.is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Err(wrong("has a users[].user.token with blanks, line breaks or what is not ASCII in it"));
+    }
     let certificate = decoded(user, "client-certificate-data")?;
     let key = decoded(user, "client-key-data")?;
     let auth = match (token, certificate, key) {
@@ -251,8 +255,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_comes_of_it() {
-        let read = ForeignKubeconfig::read(&kubeconfig(&json!({}), &json!({"token": "t"}))).expect("can be read");
-        read.client().expect("a client");
+        // Files end with a line break.
+        for token in ["t", "a.b-c_d~e+f/g==", "t\n"] {
+            let read = ForeignKubeconfig::read(&kubeconfig(&json!({}), &json!({"token": token}))).expect("can be read");
+            read.client().expect("a client");
+        }
     }
 
     #[test]
@@ -274,6 +281,11 @@ mod tests {
             (none.clone(), with("username", json!("root")), "username"),
             (none.clone(), none.clone(), "neither a token"),
             (none.clone(), json!({"token": "  "}), "neither a token"),
+            (none.clone(), json!({"token": "SECRET\nTOKEN"}), "users[].user.token with"),
+            (none.clone(), json!({"token": "a\rb"}), "users[].user.token with"),
+            (none.clone(), json!({"token": "a\u{0}b"}), "users[].user.token with"),
+            (none.clone(), json!({"token": "a b"}), "users[].user.token with"),
+            (none.clone(), json!({"token": "\u{e9}"}), "users[].user.token with"),
             (none.clone(), json!({"client-certificate-data": "YQ=="}), "neither a token"),
             (none.clone(), json!({"client-certificate-data": "%", "client-key-data": "YQ=="}), "base64"),
             (json!({"certificate-authority": "/c"}), token.clone(), "certificate-authority-data"),
@@ -287,6 +299,7 @@ mod tests {
         ] {
             let fault = ForeignKubeconfig::read(&kubeconfig(&cluster, &user)).expect_err(says);
             assert!(fault.to_string().contains(says), "{cluster} {user}: {fault}");
+            assert!(!fault.to_string().contains("SECRET"), "{fault}");
         }
         for text in ["", "a: [", "current-context: x", "- a", &"x".repeat(LONGEST + 1)] {
             assert!(ForeignKubeconfig::read(text).is_err());
