@@ -7,10 +7,11 @@
 //! The file is replaced whole, readable by its user only, under the lock that kubectl takes. A link to it stays one, and a
 //! file that somebody else owns is left alone, since it would change hands.
 
-use std::collections::BTreeSet;
+mod file;
+
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use allotment_machinery::json::{Map, Value};
@@ -20,15 +21,16 @@ use serde_json::json;
 
 use crate::exit::Outcome;
 use crate::output;
-use crate::platform::{is_written_by_up, write_private};
+use crate::platform::is_written_by_up;
+use file::{distinct, text_of};
 
 /// By which extension entries are known that this command made.
 const MARK: &str = "allotment";
 /// The lists of a kubeconfig, and what the entries of each hold.
 const LISTS: [(&str, &str); 3] = [("clusters", "cluster"), ("contexts", "context"), ("users", "user")];
 
-/// How many links behind each other are followed, as systems do.
-const MOST_LINKS: usize = 40;
+/// How often it is begun anew since somebody else wrote the file in between.
+const MOST_TRIES: usize = 20;
 
 /// Whether there is somebody to ask.
 pub(super) fn can_ask() -> bool {
@@ -48,32 +50,44 @@ pub(super) struct Entry<'a> {
 /// Merges it, with `agreed` without asking, and prints the name of the context.
 pub(super) fn run(entry: &Entry<'_>, agreed: bool) -> Outcome {
     let files = candidates()?;
-    let plan = Plan::of(entry, &files)?;
+    for _ in 0..MOST_TRIES {
+        let plan = Plan::of(entry, &files)?;
+        if once(entry, agreed, &plan)? {
+            return output::data(entry.name);
+        }
+        output::note(&format!("{} was changed by somebody else meanwhile", plan.path.display()));
+    }
+    Err(anyhow!("others change the kubeconfig again and again; nothing was written: try again").into())
+}
+
+/// Carries a plan out, or finds that there is nothing to do; says whether the file was as it was read.
+fn once(entry: &Entry<'_>, agreed: bool, plan: &Plan) -> anyhow::Result<bool> {
+    let path = plan.path.display();
     if !plan.changes() {
-        output::note(&format!("{} has it already, just so", plan.path.display()));
-        return output::data(entry.name);
+        output::note(&format!("{path} has it already, just so"));
+        return Ok(true);
     }
     if let Some(why) = plan.not_ours(rustix::process::geteuid().as_raw()) {
-        return Err(anyhow!(why).into());
+        bail!(why);
     }
     let told = plan.told(entry.name);
     if agreed {
         if let Some(why) = plan.foreign() {
             let name = entry.name;
-            let message = format!(
-                "{}: {why} is called {name:?} and is not of this AccessRequest; nothing was written: rename it or \
-                 delete it, or merge at a terminal, where you are asked",
-                plan.path.display()
+            bail!(
+                "{path}: {why} is called {name:?} and is not of this AccessRequest; nothing was written: rename it or \
+                 delete it, or merge at a terminal, where you are asked"
             );
-            return Err(anyhow!(message).into());
         }
         told.iter().for_each(|line| output::note(line));
     } else if !ask(&told)? {
-        return Err(anyhow!("{} is as it was", plan.path.display()).into());
+        bail!("{path} is as it was");
     }
-    plan.write()?;
-    output::note(&format!("use it with: kubectl --context {} …", entry.name));
-    output::data(entry.name)
+    let written = plan.write()?;
+    if written {
+        output::note(&format!("use it with: kubectl --context {} …", entry.name));
+    }
+    Ok(written)
 }
 
 /// The files that kubectl reads: those of `$KUBECONFIG`, or its own below the home folder.
@@ -89,36 +103,29 @@ fn candidates() -> anyhow::Result<Vec<PathBuf>> {
     Ok(vec![home.join(".kube/config")])
 }
 
-/// Without those that are named before: profiles of shells put the same file in again and again.
-fn distinct(paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    let mut known = BTreeSet::new();
-    let place = |path: &PathBuf| fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or(path.clone());
-    paths.into_iter().filter(|path| known.insert(place(path))).collect()
-}
-
-/// Where a link leads in the end, also if nothing is there yet.
-fn behind(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        let Ok(target) = fs::read_link(&path) else { break };
-        path = path.parent().unwrap_or(Path::new("")).join(target);
-    }
-    path
-}
-
 /// Which file changes, and how.
 #[derive(Debug)]
 struct Plan {
     path: PathBuf,
     /// What was in the file; nothing where there is none.
     before: Option<String>,
-    /// Who had the file, by number, and its mode; nothing where there is none.
-    held: Option<(u32, u32)>,
+    /// Whose the file was, and who might use it; nothing where there is none.
+    held: Option<Held>,
     after: Map,
     /// By list: what becomes of the entry of that name.
     found: [Found; 3],
     /// Whether the context becomes the current one, since there is none.
     is_current: bool,
+}
+
+/// A file as it is before it is replaced.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Its user, by number.
+    owner: u32,
+    mode: u32,
+    /// By how many names it is known.
+    names: u64,
 }
 
 /// What is there under a name.
@@ -178,7 +185,8 @@ impl Plan {
         if is_current {
             after.insert("current-context", entry.name);
         }
-        let held = fs::metadata(path).ok().map(|found| (found.uid(), found.mode() & 0o777));
+        let held = fs::metadata(path).ok();
+        let held = held.map(|found| Held { owner: found.uid(), mode: found.mode() & 0o777, names: found.nlink() });
         Ok(Plan { path: path.clone(), before, held, after, found, is_current })
     }
 
@@ -186,14 +194,20 @@ impl Plan {
         self.found.iter().any(|found| *found != Found::Same)
     }
 
-    /// Why the file is left as it is, where that user may not have it afterwards.
+    /// Why the file is left as it is: that user may not have it afterwards, or it is not to be written.
     fn not_ours(&self, user: u32) -> Option<String> {
-        let (owner, _) = self.held.filter(|(owner, _)| *owner != user)?;
-        Some(format!(
-            "{} belongs to user {owner} and would belong to user {user}, who runs this; nothing was written: run it as \
-             user {owner}, or name another file with KUBECONFIG",
-            self.path.display()
-        ))
+        let (path, held) = (self.path.display(), self.held?);
+        let owner = held.owner;
+        if owner != user {
+            return Some(format!(
+                "{path} belongs to user {owner} and would belong to user {user}, who runs this; nothing was written: run it as \
+                 user {owner}, or name another file with KUBECONFIG"
+            ));
+        }
+        let read_only = held.mode & 0o200 == 0;
+        read_only.then(|| {
+            format!("{path} is read-only; nothing was written: chmod u+w it, or name another file with KUBECONFIG")
+        })
     }
 
     /// What of somebody else's is in the way.
@@ -219,8 +233,11 @@ impl Plan {
         if self.is_current {
             lines.push("  it becomes the current context, since there is none".to_owned());
         }
-        if let Some((_, mode)) = self.held.filter(|(_, mode)| mode & 0o077 != 0) {
+        if let Some(Held { mode, .. }) = self.held.filter(|held| held.mode & 0o077 != 0) {
             lines.push(format!("  only you may read it from then on (its mode is {mode:04o} now)"));
+        }
+        if self.held.is_some_and(|held| held.names > 1) {
+            lines.push("  what has another name for this file (a hard link) keeps what it says now".to_owned());
         }
         let commented = |line: &str| line.trim_start().starts_with('#');
         if self.before.as_deref().is_some_and(|text| text.lines().any(commented)) {
@@ -229,62 +246,10 @@ impl Plan {
         lines
     }
 
-    /// Writes the file, if it is as it was.
-    fn write(&self) -> anyhow::Result<()> {
-        // A link stays one.
-        let path = behind(&self.path);
-        // kubectl locks by the name that it was given, whoever names the file itself by that.
-        let mut locks = Vec::new();
-        for path in [&self.path, &path] {
-            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-                made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
-            }
-            if locks.is_empty() || *path != self.path {
-                locks.push(Lock::take(path)?);
-            }
-        }
-        if text_of(&path)? != self.before {
-            bail!("{} was changed by somebody else meanwhile; nothing was written: try again", path.display());
-        }
+    /// Writes the file if it is as it was; says whether it was.
+    fn write(&self) -> anyhow::Result<bool> {
         let text = yaml::to_string(&Value::from(self.after.clone()));
-        write_private(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
-    }
-}
-
-/// The file that kubectl keeps others off a kubeconfig by.
-struct Lock(PathBuf);
-
-impl Lock {
-    fn take(path: &Path) -> anyhow::Result<Self> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".lock");
-        let lock = PathBuf::from(name);
-        match fs::OpenOptions::new().write(true).create_new(true).open(&lock) {
-            Ok(_) => Ok(Lock(lock)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(anyhow!(
-                "{} is being changed by another command, or one died over it; try again, or remove {}",
-                path.display(),
-                lock.display()
-            )),
-            Err(error) => Err(error).with_context(|| format!("cannot make {}", lock.display())),
-        }
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Who comes next is told its name.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// What stands in a file; nothing where there is none.
-fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read the kubeconfig {}", path.display())),
+        file::replace(&self.path, self.before.as_deref(), &text)
     }
 }
 
@@ -299,7 +264,10 @@ fn content_of(path: &Path, text: &str) -> anyhow::Result<Map> {
         bail!("the kubeconfig {shown} says something twice, so it is not changed: {twice}");
     }
     match (document.value, documents.next()) {
-        (Value::Object(content), None) => Ok(content),
+        (Value::Object(content), None) => match content.get("kind").and_then(Value::as_str) {
+            None | Some("" | "Config") => Ok(content),
+            Some(kind) => bail!("{shown} is a {kind} and no kubeconfig; name another with KUBECONFIG"),
+        },
         (_, None) => bail!("{shown} is no kubeconfig; name another with KUBECONFIG"),
         (_, Some(_)) => {
             bail!("{shown} holds more than one document, so it is no kubeconfig; name another with KUBECONFIG")
@@ -418,45 +386,6 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_one_and_is_locked_by_its_own_name_as_kubectl_does() {
-        let place = Place::new("link");
-        let (link, far) = (place.0.join("config"), place.0.join("dotfiles/kubeconfig"));
-        std::os::unix::fs::symlink("dotfiles/kubeconfig", &link).unwrap();
-        let plan =
-            || Plan::of(&Entry { name: "n/a", platform: "p", kubeconfig: NEW }, std::slice::from_ref(&link)).unwrap();
-        let says = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-        // It leads nowhere yet.
-        plan().write().unwrap();
-        assert!(says(&far).contains("n/a") && fs::symlink_metadata(&link).unwrap().is_symlink());
-        fs::write(&far, "current-context: o\n").unwrap();
-        for lock in ["config.lock", "dotfiles/kubeconfig.lock"] {
-            let lock = place.0.join(lock);
-            fs::write(&lock, "").unwrap();
-            let refused = plan().write().unwrap_err();
-            assert!(refused.to_string().contains("changed by another command"), "{refused:#}");
-            assert_eq!(says(&far), "current-context: o\n");
-            fs::remove_file(&lock).unwrap();
-        }
-        plan().write().unwrap();
-        assert!(says(&far).contains("n/a") && fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::read_dir(&place.0).unwrap().count(), 2, "a lock is left");
-    }
-
-    #[test]
-    fn a_file_that_is_named_twice_is_one() {
-        let place = Place::new("twice");
-        let path = |name: &str| place.0.join(name);
-        fs::write(path("a"), "").unwrap();
-        std::os::unix::fs::symlink("a", path("link")).unwrap();
-        let twice = [path("a"), path("none"), path("."), path("link"), path("./a"), path("none")].to_vec();
-        assert_eq!(distinct(twice), [path("a"), path("none"), path(".")]);
-        let files = distinct(vec![path("a"), path("a")]);
-        let plan = || Plan::of(&Entry { name: "n/a", platform: "p", kubeconfig: NEW }, &files).unwrap();
-        plan().write().unwrap();
-        assert!(!plan().changes(), "the second time there is nothing to do");
-    }
-
-    #[test]
     fn a_file_of_somebody_else_is_left_alone_and_rights_that_get_narrower_are_told_of() {
         let place = Place::new("rights");
         let path = place.0.join("config");
@@ -467,6 +396,12 @@ mod tests {
         };
         let owner = fs::metadata(&path).unwrap().uid();
         assert_eq!(plan(0o600).not_ours(owner), None);
+        let why = plan(0o400).not_ours(owner).unwrap();
+        assert!(why.contains("is read-only"), "{why}");
+        let link = "a hard link";
+        assert!(!plan(0o600).told("n/a").concat().contains(link));
+        fs::hard_link(&path, place.0.join("other")).unwrap();
+        assert!(plan(0o600).told("n/a").concat().contains(link));
         let why = plan(0o600).not_ours(owner + 1).unwrap();
         assert!(why.contains(&format!("belongs to user {owner}")), "{why}");
         assert!(!plan(0o600).told("n/a").concat().contains("mode"));
@@ -530,6 +465,8 @@ mod tests {
         check(&[("a", held), ("b", held)], Err("kubectl mixes the two"));
         check(&[("a", Some("clusters: {}"))], Err("a list is expected"));
         check(&[("a", Some("my diary"))], Err("no kubeconfig"));
+        check(&[("a", Some("kind: Secret\ndata: {a: b}"))], Err("is a Secret and no kubeconfig"));
+        check(&[("a", Some("kind: Config\n"))], Ok(("a", true)));
         check(&[("a", Some("a: 1\na: 2\n"))], Err("twice"));
         check(&[("a", Some("a: ["))], Err("cannot be read"));
         check(&[("a", Some("clusters: [{name: allotment, cluster: {server: x}}]"))], Err("writes anew"));
