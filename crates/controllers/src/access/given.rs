@@ -3,7 +3,8 @@
 //! provider does not have.
 //!
 //! # Guarantees
-//! - One cluster, one user, one context; members that are not known are refused, whatever a client would make of them.
+//! - One cluster, one user, one context; members that are not known are refused, whatever a client would make of them, and so
+//!   are control characters: it is printed at terminals.
 //! - No program is run but the plugin by which a user logs in at the issuer that the Secret names, with the arguments
 //!   that the platform itself would give it. No file is read.
 
@@ -41,6 +42,9 @@ fn judge<'a>(kubeconfig: &str, text: &dyn Fn(&str) -> Option<&'a str>) -> Result
     only(&document, "", &["apiVersion", "kind", "current-context", "clusters", "users", "contexts", "preferences"])?;
     if document["preferences"].as_object().is_some_and(|preferences| !preferences.is_empty()) {
         return Err("preferences are not empty".to_owned());
+    }
+    if has_controls(&document) {
+        return Err("it has control characters in it".to_owned());
     }
     let (cluster_name, cluster) = sole(&document, "clusters", "cluster")?;
     let (user_name, user) = sole(&document, "users", "user")?;
@@ -108,6 +112,16 @@ fn sole<'a>(document: &'a Value, list: &str, member: &str) -> Result<(&'a Value,
         return Err(format!("{list}[0] has no name or no {member}"));
     }
     Ok((&entry["name"], &entry[member]))
+}
+
+/// Whether any text in it has control characters but line breaks. Members are known ones where it is looked at.
+fn has_controls(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.chars().any(|letter| letter.is_control() && letter != '\n'),
+        Value::Array(items) => items.iter().any(has_controls),
+        Value::Object(members) => members.values().any(has_controls),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Refuses members beside these.
@@ -203,6 +217,9 @@ mod tests {
             (with("/clusters/0/cluster/server", json!("https://other.example.com")), &TOKEN[..], "server is not"),
             (with("/clusters/0/cluster/certificate-authority-data", json!("eA==")), &TOKEN[..], "ca.crt"),
             (with("/contexts/0/context/cluster", json!("d")), &TOKEN[..], "current-context"),
+            (with("/contexts/0/context/namespace", json!("\u{1b}[31m")), &TOKEN[..], "control characters"),
+            (with("/clusters/0/cluster/tls-server-name", json!("a\r")), &TOKEN[..], "control characters"),
+            (whole(and("--oidc-extra-scope=\u{9b}31m")), &OIDC[..], "control characters"),
             (with("/preferences", json!({"colors": true})), &TOKEN[..], "preferences"),
             (with("/extensions", json!([])), &TOKEN[..], "extensions"),
             (whole(json!({"token": "a.b.c"})), &OIDC[..], "users[0].user.token"),
