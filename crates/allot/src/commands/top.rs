@@ -5,6 +5,7 @@ mod rows;
 mod seen;
 mod watch;
 
+use anyhow::anyhow;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::cli::{Target, Top, TopFormat};
@@ -20,7 +21,14 @@ pub(crate) async fn run(target: &Target, arguments: Top) -> Outcome {
     if let Some(every) = arguments.watch {
         return watch::run(&platform, &arguments, every).await;
     }
-    let seen = Seen::read(&platform, arguments.namespace.as_deref()).await?;
+    let mut seen = Seen::read(&platform, arguments.namespace.as_deref()).await?;
+    if seen.is_nothing() {
+        // Whoever reads JSON has asked for what is known, which is that nothing is; and is not told that all is well.
+        if arguments.output == TopFormat::Json {
+            output::data(&shown(&seen, &arguments, seams().now())?)?;
+        }
+        return Err(anyhow!(seen.unseen.swap_remove(0)).into());
+    }
     seen.unseen.iter().for_each(|why| output::note(&format!("not shown: {why}")));
     output::data(&shown(&seen, &arguments, seams().now())?)
 }

@@ -54,7 +54,9 @@ async fn with_few_rights_commands_show_what_may_be_seen_and_say_what_may_not() {
     check(&as_few(&["tree", "-n", "default"]), 1, &["cannot list", "in namespace default"]);
     let top = as_few(&["top", "-n", "team"]);
     check(&top, 0, &["not shown: cannot list clusters", "1 request granted", "- Clusters: they may not be listed"]);
+    check(&as_few(&["top"]), 1, &["cannot list", "-n names another"]);
     let told = as_few(&["top", "-o", "json"]);
+    assert_eq!(told.status.code(), Some(1), "what reads it is not told that all is well");
     let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
     assert!(told["unseen"].as_array().is_some_and(|unseen| unseen.len() == 5), "{told}");
     for section in ["clusters", "purposes", "requests", "providers"] {

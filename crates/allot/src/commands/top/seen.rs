@@ -104,6 +104,12 @@ pub(super) struct RequestsSeen {
 }
 
 impl Seen {
+    /// Whether none of what it shows may be seen.
+    pub(super) fn is_nothing(&self) -> bool {
+        let none = self.clusters.is_none() && self.purposes.is_none() && self.requests.is_none();
+        none && self.providers.is_none() && !self.unseen.is_empty()
+    }
+
     /// Lists each kind once. What may not be listed everywhere is looked for in one namespace: the one asked for, or
     /// that of the context.
     pub(super) async fn read(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
