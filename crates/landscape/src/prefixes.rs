@@ -8,7 +8,7 @@ use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProces
 use allotment_apiserver::status::{About, ApiError};
 use allotment_controllers::Controllers;
 use allotment_controllers::frame::ObjectKey;
-use allotment_core::access::{NamesAllowed, names_allowed};
+use allotment_core::access::{NamesAllowed, Writing, names_allowed};
 use allotment_core::requests::owns;
 use allotment_machinery::json::Value;
 use async_trait::async_trait;
@@ -82,7 +82,11 @@ impl InProcessAdmission for Prefixes {
         let about = About { group: request.group, resource: request.resource, name: request.name };
         match self.allowed(request.tenant.as_str(), &request.user.name) {
             NamesAllowed::Any => Ok(Vec::new()),
-            NamesAllowed::Prefix { prefix, .. } if owns(&prefix, name(request)) => Ok(Vec::new()),
+            NamesAllowed::Prefix { prefix, .. } if owns(&prefix, name(request)) => {
+                let AdmissionRequest { group, resource, subresource, .. } = *request;
+                let writing = Writing { group, resource, subresource, object: &*request.object };
+                writing.refusal(&prefix).map_or(Ok(Vec::new()), |why| Err(ApiError::forbidden(about, &why)))
+            }
             NamesAllowed::Prefix { prefix, request } => {
                 let why = format!(
                     "this cluster is shared: names of objects outside namespaces have to begin with \"{prefix}\", the prefix of ClusterRequest {request}"

@@ -112,6 +112,100 @@ async fn until_in_force(admin: &Client, stamp: &str) {
     }
 }
 
+/// An object of RBAC that a tenant with prefix `foo-` writes under a name of its own.
+pub(crate) struct Given {
+    what: &'static str,
+    object: Value,
+    allowed: bool,
+}
+
+/// Rights that are given outside namespaces, and whether a tenant with prefix `foo-` may.
+pub(crate) fn given() -> Vec<Given> {
+    let account = |namespace: &str| json!({"kind": "ServiceAccount", "name": "x", "namespace": namespace});
+    let named = |kind: &str, name: &str| json!({"kind": kind, "apiGroup": "rbac.authorization.k8s.io", "name": name});
+    let binding = |what, subjects: Value, allowed| Given {
+        what,
+        object: json!({"metadata": {"name": "foo-given"}, "subjects": subjects,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "foo-role"}}),
+        allowed,
+    };
+    let role = |label: &'static str, allowed| Given {
+        what: label,
+        object: json!({"metadata": {"name": "foo-given", "labels": {label: "true"}}, "rules": []}),
+        allowed,
+    };
+    vec![
+        binding("to nobody", json!([]), true),
+        binding("to an account", json!([account("foo-app")]), true),
+        binding("to two", json!([account("foo-app"), account("foo-")]), true),
+        binding("to the accounts of a namespace", json!([named("Group", "system:serviceaccounts:foo-app")]), true),
+        binding("to anonymous", json!([named("User", "system:anonymous")]), false),
+        binding("to somebody", json!([named("User", "somebody")]), false),
+        binding("to an account by its user name", json!([named("User", "system:serviceaccount:foo-app:x")]), false),
+        binding("to a group", json!([named("Group", "system:unauthenticated")]), false),
+        binding("to a group by that prefix", json!([named("Group", "foo-people")]), false),
+        binding("to all accounts", json!([named("Group", "system:serviceaccounts")]), false),
+        binding("to accounts of others", json!([named("Group", "system:serviceaccounts:bar-app")]), false),
+        binding("to accounts of a like namespace", json!([named("Group", "system:serviceaccounts:foo")]), false),
+        binding("to an account of a neighbour", json!([account("bar-app")]), false),
+        binding("to an account of nobody", json!([account("default")]), false),
+        binding("to one of a like namespace", json!([account("fooo-app")]), false),
+        binding("to an identity of the platform", json!([account("allot-access")]), false),
+        binding("to a stranger too", json!([account("foo-app"), named("User", "somebody")]), false),
+        role("x", true),
+        role("rbac.authorization.k8s.io/other", true),
+        role("rbac.authorization.k8s.io/aggregate-to-foo-view", true),
+        role("rbac.authorization.k8s.io/aggregate-to-view", false),
+        role("rbac.authorization.k8s.io/aggregate-to-bar-view", false),
+        role("example.com/aggregate-to-monitoring", false),
+        role("aggregate-to-admin", false),
+    ]
+}
+
+/// Gives rights by those objects: made, and put in place of one that is right. Nothing but the rule refuses.
+pub(crate) async fn give(caller: &Client, admin: &Client, prefix: Option<&str>) {
+    for Given { what, object, allowed } in given() {
+        let expect = match prefix {
+            None => 200,
+            Some("foo-") if allowed => 200,
+            Some(_) => 403,
+        };
+        if object.get("roleRef").is_some() {
+            let object = serde_json::from_value(object).expect("a binding");
+            put_in_place::<ClusterRoleBinding>((caller, admin), object, |object| object.subjects = None, what, expect)
+                .await;
+        } else {
+            let object = serde_json::from_value(object).expect("a role");
+            let plain = |object: &mut ClusterRole| object.metadata.labels = None;
+            put_in_place::<ClusterRole>((caller, admin), object, plain, what, expect).await;
+        }
+    }
+}
+
+/// Makes the object, and changes a plain one to it.
+async fn put_in_place<K>((caller, admin): (&Client, &Client), object: K, plain: fn(&mut K), what: &str, expect: u16)
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+{
+    let (params, gone) = (PostParams::default(), DeleteParams::default());
+    let (theirs, all) = (Api::<K>::all(caller.clone()), Api::<K>::all(admin.clone()));
+    let name = object.meta().name.clone().expect("a name");
+    let made = theirs.create(&params, &object).await;
+    if let Err(kube::Error::Api(status)) = &made {
+        assert!(status.message.contains("this cluster is shared"), "{what}: {status:?}");
+    }
+    assert_eq!(code(made), expect, "{what}: create");
+    let mut before = object.clone();
+    plain(&mut before);
+    if expect == 200 {
+        all.delete(&name, &gone).await.expect("it can be deleted");
+    }
+    all.create(&params, &before).await.expect("an administrator may");
+    let change = Patch::Merge(serde_json::to_value(&object).expect("JSON"));
+    assert_eq!(code(theirs.patch(&name, &PatchParams::default(), &change).await), expect, "{what}: patch");
+    all.delete(&name, &gone).await.expect("it can be deleted");
+}
+
 /// Everything that is tried with a name: what it is called, and the code of the answer.
 async fn tries(caller: &Client, name: &str) -> Vec<(&'static str, u16)> {
     let (dry, change) = (PostParams { dry_run: true, ..PostParams::default() }, PatchParams::default().dry_run());
@@ -200,6 +294,13 @@ async fn kube_apiserver_keeps_the_rule_of_prefixes_as_logical_clusters_do() {
                 .expect("one");
         let reviews = Api::<SelfSubjectAccessReview>::all(caller);
         assert_eq!(code(reviews.create(&PostParams::default(), &review).await), 200, "{user} may ask");
+    }
+    for user in [CALLERS[0], CALLERS[5], CALLERS[2], CALLERS[9], CALLERS[13]] {
+        let prefix = match names_allowed(&snapshot, &key, "here", user) {
+            NamesAllowed::Prefix { prefix, .. } => Some(prefix),
+            _ => None,
+        };
+        give(&impersonate(&own, user).await, &admin, prefix.as_deref()).await;
     }
     let caller = impersonate(&own, CALLERS[0]).await;
     let named = serde_json::from_value(json!({"metadata": {"name": "mine"}})).expect("a namespace");

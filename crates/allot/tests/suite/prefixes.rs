@@ -1,6 +1,6 @@
 //! Tenants of a shared Cluster keep to their prefixes, and a prefix is free again once nothing bears it.
 
-use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest, ClusterRequestGrant};
+use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest, ClusterRequestGrant, Purpose};
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::access::is_granted;
 use crate::harness::{Folder, Up, client, client_of, code, create, make_namespace, until, until_gone};
+use crate::policy::give;
 use crate::requests::is_ready;
 
 /// A request for a place on a shared Cluster; gives its Grant once it is ready.
@@ -27,10 +28,16 @@ async fn place(admin: &Client, name: &str, prefix: &str) -> ClusterRequestGrant 
 
 /// A client with access to namespaces and definitions, by this reference.
 async fn enter(admin: &Client, namespace: &str, name: &str, reference: &Value) -> Client {
-    let access = Api::<AccessRequest>::namespaced(admin.clone(), namespace);
-    let mut spec = json!({"permissions": [{"rules": [{"apiGroups": ["", "apiextensions.k8s.io"],
+    let rule = json!({"apiGroups": ["", "apiextensions.k8s.io"],
         "resources": ["namespaces", "customresourcedefinitions"],
-        "verbs": ["get", "list", "create", "update", "patch", "delete"]}]}]});
+        "verbs": ["get", "list", "create", "update", "patch", "delete"]});
+    enter_with(admin, namespace, name, reference, &rule).await
+}
+
+/// A client with that access, by this reference.
+async fn enter_with(admin: &Client, namespace: &str, name: &str, reference: &Value, rule: &Value) -> Client {
+    let access = Api::<AccessRequest>::namespaced(admin.clone(), namespace);
+    let mut spec = json!({"permissions": [{"rules": [rule]}]});
     spec.as_object_mut().expect("an object").extend(reference.as_object().expect("an object").clone());
     create(
         &access,
@@ -100,6 +107,23 @@ async fn a_tenant_of_a_shared_cluster_makes_changes_and_deletes_nothing_outside_
     let review: SelfSubjectAccessReview = serde_json::from_value(review).expect("a review");
     let answer = Api::<SelfSubjectAccessReview>::all(inside).create(&params, &review).await.expect("an answer");
     assert!(answer.status.expect("an answer").allowed);
+}
+
+#[tokio::test]
+async fn a_tenant_gives_no_rights_outside_namespaces_to_those_who_keep_to_no_prefix() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team").await;
+    let free = Patch::Merge(json!({"spec": {"permissionCeiling": null}}));
+    Api::<Purpose>::all(admin.clone()).patch("workload", &PatchParams::default(), &free).await.expect("no ceiling");
+    let home = place(&admin, "one", "foo-").await.spec.cluster_ref;
+    // Everybody may do everything, so that nothing but the rule refuses.
+    let all = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    let owner = enter_with(&admin, &home.namespace, "owner", &json!({"clusterRef": {"name": home.name}}), &all).await;
+    let tenant = enter_with(&admin, "team", "one", &json!({"requestRef": {"name": "one"}}), &all).await;
+    give(&tenant, &owner, Some("foo-")).await;
+    give(&owner, &owner, None).await;
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@
 //!   the server that was asked judges by the newest table. Of several servers behind one address another one may judge by an
 //!   older table, which is safe: an account that it does not know may write nothing. One that has no policy at all judges
 //!   nothing, so where there was none it is waited for some time that they all have it; that they do nobody hears.
+//! - Nobody gives rights outside namespaces to those who are not kept to the same prefix ([`super::rights`]).
 //! - Everything is judged by the name that the object has: of a generated one the server shows the final name, of the
 //!   objects of a collection that is deleted each one's own.
 //!
@@ -29,6 +30,7 @@ use std::fmt::Write as _;
 use allotment_api::names;
 use serde_json::{Value, json};
 
+use super::rights;
 use super::table::ANY;
 pub use super::table::{MOST_OF_TENANT, Neighbours, NoRoom, Table, table};
 
@@ -198,14 +200,23 @@ fn quoted(text: &str) -> String {
 fn validations(stamp: &str) -> Value {
     let unknown = "this cluster is shared, and no prefix is known of this identity; try again";
     let begin = "this cluster is shared: names of objects outside namespaces have to begin with";
-    json!([
-        {"expression": "!variables.probed", "reason": "Forbidden", "message": format!("{SPOKEN}{stamp};")},
-        {"expression": "variables.prefix != ''", "reason": "Forbidden", "message": unknown},
-        {"expression": format!("variables.prefix in ['', '{ANY}'] || variables.name.startsWith(variables.prefix)"),
+    let exempt = format!("variables.prefix in ['', '{ANY}']");
+    let mut validations = vec![
+        json!({"expression": "!variables.probed", "reason": "Forbidden", "message": format!("{SPOKEN}{stamp};")}),
+        json!({"expression": "variables.prefix != ''", "reason": "Forbidden", "message": unknown}),
+        json!({"expression": format!("{exempt} || variables.name.startsWith(variables.prefix)"),
          "reason": "Forbidden", "message": format!("{begin} the tenant's prefix"),
          "messageExpression": format!(
-            "'{begin} \"' + variables.prefix + '\", the prefix of ClusterRequest ' + variables.request")},
-    ])
+            "'{begin} \"' + variables.prefix + '\", the prefix of ClusterRequest ' + variables.request")}),
+    ];
+    validations.extend(rights::expressions(&exempt).into_iter().map(|(expression, message, told)| {
+        let mut validation = json!({"expression": expression, "reason": "Forbidden", "message": message});
+        if let Some(told) = told {
+            validation["messageExpression"] = json!(told);
+        }
+        validation
+    }));
+    validations.into()
 }
 
 fn labels() -> Value {

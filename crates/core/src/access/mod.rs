@@ -17,6 +17,7 @@ mod leftovers;
 mod means;
 mod names;
 mod plan;
+mod rights;
 mod status;
 mod table;
 pub mod why;
@@ -31,3 +32,4 @@ pub use plan::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, Left, LeftBehind, Looked, PrefixSeen, SecretFacts,
     TargetCluster,
 };
+pub use rights::Writing;
