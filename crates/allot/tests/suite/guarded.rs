@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest, ClusterRequestGrant};
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -114,12 +114,39 @@ async fn tenants_of_a_cluster_that_is_there_are_kept_to_prefixes_whatever_was_do
     let requests = Api::<ClusterRequest>::namespaced(admin.clone(), "team");
     let grant = Api::<ClusterRequestGrant>::namespaced(admin.clone(), "team").get("one").await.expect("a Grant");
     let clusters = Api::<Cluster>::namespaced(admin.clone(), &grant.spec.cluster_ref.namespace);
+    // What a tenant made there has rights in its own namespaces, and outside no longer: nothing keeps it to the prefix.
+    make_namespace(&inside, "one-stays").await;
+    let of_tenants = Api::<ClusterRoleBinding>::all(inside.clone());
+    for (name, account) in [("one-robot", "one-stays"), ("robot", "kube-system")] {
+        let binding = json!({"metadata": {"name": name, "finalizers": ["example.com/stay"]},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "robot", "namespace": account}]});
+        create(&of_tenants, binding).await;
+    }
+    let robot = impersonate(&own, "system:serviceaccount:one-stays:robot").await;
+    assert_eq!(
+        (tries(&robot, "one-x").await, tries(&robot, "bar").await),
+        (200, 403),
+        "it is kept while the rule is there"
+    );
     for name in ["one", "two", "three"] {
         requests.delete(name, &DeleteParams::default()).await.expect("it can be deleted");
         until_gone(&requests, name).await;
     }
     clusters.delete(&grant.spec.cluster_ref.name, &DeleteParams::default()).await.expect("it can be deleted");
     until_gone(&clusters, &grant.spec.cluster_ref.name).await;
+    until_gone(&of_tenants, "one-robot").await;
+    until_code(&robot, "one-x", 403, "left").await;
+    until_code(&robot, "bar", 403, "left").await;
+    of_tenants.get("robot").await.expect("what is not a tenant's stays");
+    let events = Api::<Event>::namespaced(admin.clone(), &grant.spec.cluster_ref.namespace);
+    let told =
+        events.list(&ListParams::default()).await.expect("Events").items.into_iter().filter_map(|event| event.message);
+    let told: Vec<_> = told.filter(|message| message.contains("one-robot")).collect();
+    assert!(told.iter().any(|message| message.contains("one-stays")), "{told:?}");
+    let namespaces = Api::<Namespace>::all(inside.clone());
+    namespaces.delete("one-stays", &DeleteParams::default()).await.expect("it can be deleted");
+    until_gone(&namespaces, "one-stays").await;
     until_gone(&policies, GUARD).await;
     until_gone(&bindings, GUARD).await;
     until_gone(&Api::<Namespace>::all(inside.clone()), "allot-access").await;

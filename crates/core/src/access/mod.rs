@@ -27,7 +27,7 @@ pub use delegated::secret_rights;
 pub(crate) use leftovers::standing_by_provider;
 pub use leftovers::{labelled, living, removal_of_leftovers, strike_leftovers};
 pub use means::is_accessed_by_provider;
-pub use names::{NamesAllowed, names_allowed};
+pub use names::{NamesAllowed, kept_prefixes, names_allowed};
 pub use plan::{
     AccessObserved, AccessPlan, Change, Inside, InsideState, Left, LeftBehind, Looked, PrefixSeen, SecretFacts,
     TargetCluster,

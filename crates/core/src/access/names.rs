@@ -4,6 +4,8 @@
 //! AccessRequests, and every ServiceAccount in namespaces that begin with it. Access by `clusterRef` is no
 //! tenant's and has no prefix.
 
+use std::collections::BTreeSet;
+
 use allotment_api::names;
 use allotment_api::requests::{AccessRequest, Cluster, Tenant};
 
@@ -57,6 +59,12 @@ pub(super) fn of_access_request(snapshot: &Snapshot, cluster: &Cluster, access: 
     let uid = snapshot.request(&request).and_then(|request| request.metadata.uid.as_deref());
     let tenant = uid.and_then(|uid| cluster.spec.tenants.iter().find(|tenant| tenant.request_uid == uid));
     tenant.filter(|tenant| binds(tenant)).map_or(NamesAllowed::Unknown, prefix_of)
+}
+
+/// The prefixes that accounts inside the Cluster are kept to, of released tenants too.
+pub fn kept_prefixes(cluster: &Cluster) -> BTreeSet<String> {
+    let tenants = cluster.spec.tenants.iter().filter(|tenant| cluster.spec.dedicated == Some(false) && binds(tenant));
+    tenants.map(|tenant| tenant.prefix.clone()).collect()
 }
 
 /// Whether accounts are kept to that prefix. Where names begin with it that were there before the tenant, their own accounts

@@ -18,13 +18,14 @@ mod inside;
 
 mod record;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use allotment_api::names::PLANES_NAMESPACE;
 use allotment_api::reasons::{ClusterConditionReason, EventReason};
 use allotment_api::requests::Cluster;
+use allotment_core::access::kept_prefixes;
 use allotment_core::providers::{
     Claim, ExistingLeaving, ExistingObserved, ExistingPlan, ExistingRemoval, Sight, decide_existing,
     decide_existing_removal,
@@ -41,6 +42,7 @@ use super::{
     Provider, ProviderError, Removal,
 };
 use crate::frame::{Seams, chain, warn_of};
+use inside::OfTenants;
 use record::{Record, Records};
 
 /// Steps of one pass: taking a cluster takes five.
@@ -50,6 +52,8 @@ const MOST_STEPS: usize = 8;
 const SHORTEST_TOKEN_SECS: i64 = 600;
 /// How long it may take to take our objects out, before it is tried again.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(20);
+/// Most names of either kind that an Event has room for: it takes 1024 bytes.
+const MOST_NAMES: usize = 5;
 
 /// The provider `builtin:existing`.
 pub struct Existing {
@@ -114,16 +118,37 @@ impl Existing {
 
     /// Whether the Cluster is there and not being deleted, by a read that no cache answers.
     async fn is_wanted(&self, order: &Order) -> Result<bool, ProviderError> {
+        let there = self.cluster(order).await?;
+        Ok(there.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_none()))
+    }
+
+    /// The Cluster, while it is there, by a read that no cache answers.
+    async fn cluster(&self, order: &Order) -> Result<Option<Cluster>, ProviderError> {
         let there = Api::<Cluster>::namespaced(self.platform.clone(), &order.namespace).get_opt(&order.name).await?;
-        Ok(there.is_some_and(|cluster| {
-            cluster.uid().as_deref() == Some(&order.uid) && cluster.metadata.deletion_timestamp.is_none()
-        }))
+        Ok(there.filter(|cluster| cluster.uid().as_deref() == Some(&order.uid)))
+    }
+
+    /// Tells of what stays of tenants in a cluster that was left.
+    async fn tell_of_tenants(&self, order: &Order, left: &OfTenants) -> Result<(), ProviderError> {
+        let OfTenants { bindings, namespaces } = left;
+        if bindings.is_empty() && namespaces.is_empty() {
+            return Ok(());
+        }
+        if let Some(cluster) = self.cluster(order).await? {
+            let message = format!(
+                "the cluster was left: nothing keeps ServiceAccounts of its tenants to their prefixes any more, so ClusterRoleBindings \
+                 with these were deleted ({}); namespaces stay, with what is in them ({}): delete those that nobody needs",
+                some_of(bindings),
+                some_of(namespaces)
+            );
+            warn_of(&self.platform, &self.seams, &cluster, EventReason::LeftBehind, &message).await?;
+        }
+        Ok(())
     }
 
     /// Tells of what was left in a cluster that could not be reached.
     async fn leave_behind(&self, order: &Order, why: &str) -> Result<(), ProviderError> {
-        let there = Api::<Cluster>::namespaced(self.platform.clone(), &order.namespace).get_opt(&order.name).await?;
-        if let Some(cluster) = there.filter(|cluster| cluster.uid().as_deref() == Some(&order.uid)) {
+        if let Some(cluster) = self.cluster(order).await? {
             let message = format!(
                 "deleted by force: what the platform made in the cluster (namespace allot-access, objects labelled \
                  cluster.openmcp.cloud/access-request) is left there: {why}"
@@ -131,6 +156,16 @@ impl Existing {
             warn_of(&self.platform, &self.seams, &cluster, EventReason::LeftBehind, &message).await?;
         }
         Ok(())
+    }
+}
+
+/// Some of the names, and how many there are beside these.
+fn some_of(names: &BTreeSet<String>) -> String {
+    let first = names.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => "none".to_owned(),
+        count if count > MOST_NAMES => format!("{first} and {} more", count - MOST_NAMES),
+        _ => first,
     }
 }
 
@@ -285,8 +320,10 @@ impl Provider for Existing {
                 ExistingRemoval::Wait => return Ok(Removal::Going),
                 ExistingRemoval::TakeOut => {
                     let Some((client, _)) = &client else { return Ok(Removal::Going) };
-                    match timeout(REMOVAL_LIMIT, inside::leave(client, order)).await {
-                        Ok(Ok(())) => {
+                    let prefixes = self.cluster(order).await?.as_ref().map(kept_prefixes).unwrap_or_default();
+                    match timeout(REMOVAL_LIMIT, inside::leave(client, order, &prefixes)).await {
+                        Ok(Ok(of_tenants)) => {
+                            self.tell_of_tenants(order, &of_tenants).await?;
                             self.records.delete(order).await?;
                             return Ok(Removal::Gone);
                         }
