@@ -9,6 +9,7 @@ use allotment_core::access::{NamesAllowed, names_allowed};
 use allotment_core::requests::{Object, Snapshot, owns};
 use allotment_core::write::ObjectKey;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -39,6 +40,14 @@ const CALLERS: [&str; 14] = [
 ];
 /// What they ask about.
 const NAMES: [&str; 5] = ["foo-app", "bar-app", "foo", "food", "kube-public"];
+
+/// Asks for a certificate of user `somebody`; whose key it is does not matter.
+const CERTIFICATE_REQUEST: &str = "\
+    LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlITk1IVUNBUUF3RXpFUk1BOEdBMVVFQXd3SWMyOXRaV0p2Wkhr\
+    d1dUQVRCZ2NxaGtqT1BRSUJCZ2dxaGtqTwpQUU1CQndOQ0FBVHozc0YzNG96WUs0dmZMNklTQk9qQnRaTDVlbnh5ZFNuUDJmZDMy\
+    WG1xdi9SMWQzYkNDUENvCkN1VnhFWnBhZnhYWnl1K3c5ZU51UlV0U1BudE9Pemh3b0FBd0NnWUlLb1pJemowRUF3SURTQUF3UlFJ\
+    aEFNZ2sKRjRERzFyYWMrWEt4NnNHeDRMazlFdTJYOExxK1FrSjM4RGZSZUlDQUFpQk5mT3cyU0l3K0F5K2RHSnZlTy9pUwpIck1U\
+    a2JlbTN1aytHYjcycXRDVVJ3PT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 
 fn read<T: serde::de::DeserializeOwned>(object: Value) -> Arc<T> {
     Arc::new(serde_json::from_value(object).expect("an object of ours"))
@@ -301,6 +310,18 @@ async fn kube_apiserver_keeps_the_rule_of_prefixes_as_logical_clusters_do() {
             _ => None,
         };
         give(&impersonate(&own, user).await, &admin, prefix.as_deref()).await;
+    }
+    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": {"name": "foo-user"}, "spec": {"signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["client auth"], "request": CERTIFICATE_REQUEST}});
+    let approval = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Own"}]}});
+    for (user, expect) in [(CALLERS[0], 403), (CALLERS[2], 200)] {
+        let requests = Api::<CertificateSigningRequest>::all(impersonate(&own, user).await);
+        create(&requests, request.clone()).await;
+        let approved =
+            requests.patch_subresource("approval", "foo-user", &PatchParams::default(), &Patch::Merge(&approval)).await;
+        assert_eq!(code(approved), expect, "{user} approves");
+        requests.delete("foo-user", &DeleteParams::default()).await.expect("its own");
     }
     let caller = impersonate(&own, CALLERS[0]).await;
     let named = serde_json::from_value(json!({"metadata": {"name": "mine"}})).expect("a namespace");

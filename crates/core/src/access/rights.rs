@@ -122,11 +122,48 @@ pub(super) fn expressions(exempt: &str) -> [(String, String, Option<String>); 3]
         ),
         (
             unless(
-                format!("{} && request.subResource == 'approval'", written(CERTIFICATES, "certificatesigningrequests")),
+                format!(
+                    "{} && has(request.subResource) && request.subResource == 'approval'",
+                    written(CERTIFICATES, "certificatesigningrequests")
+                ),
                 "false".to_owned(),
             ),
             CERTIFIES.to_owned(),
             None,
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use allotment_machinery::json::parse;
+
+    use super::*;
+
+    #[test]
+    fn rights_outside_namespaces_stay_within_the_prefix() {
+        let account = r#"{"kind":"ServiceAccount","name":"x","namespace":"foo-app"}"#;
+        let to = |subjects: &str| format!(r#"{{"subjects":[{subjects}]}}"#);
+        let labelled = |label: &str| format!(r#"{{"metadata":{{"labels":{{"{label}":"true"}}}}}}"#);
+        for (group, resource, subresource, object, expect) in [
+            (RBAC, "clusterrolebindings", "", "{}".to_owned(), true),
+            (RBAC, "clusterrolebindings", "", to(account), true),
+            (RBAC, "clusterrolebindings", "", to(&format!(r#"{account},{{"kind":"User","name":"foo-x"}}"#)), false),
+            (RBAC, "clusterrolebindings", "", to(r#"{"kind":"ServiceAccount","name":"foo-x"}"#), false),
+            (RBAC, "clusterrolebindings", "", to(r#"{"kind":"Group","name":"system:serviceaccounts:foo-a"}"#), true),
+            (RBAC, "clusterrolebindings", "", to(r#"{"kind":"Group","name":"system:serviceaccounts:"}"#), false),
+            (RBAC, "clusterrolebindings", "", to("{}"), false),
+            (RBAC, "clusterrolebindings", "", to("null"), false),
+            ("example.com", "clusterrolebindings", "", to(r#"{"kind":"User","name":"x"}"#), true),
+            (RBAC, "clusterroles", "", labelled("example.com/aggregate-to-foo-x"), true),
+            (RBAC, "clusterroles", "", labelled("aggregate-to-foo-.example.com/aggregate-to-view"), false),
+            ("", "namespaces", "", labelled("example.com/aggregate-to-view"), true),
+            (CERTIFICATES, "certificatesigningrequests", "", "{}".to_owned(), true),
+            (CERTIFICATES, "certificatesigningrequests", "approval", "{}".to_owned(), false),
+        ] {
+            let object = parse(object.as_bytes()).expect("JSON");
+            let refusal = Writing { group, resource, subresource, object: &object }.refusal("foo-");
+            assert_eq!(refusal.is_none(), expect, "{resource} {object:?}: {refusal:?}");
+        }
+    }
 }
