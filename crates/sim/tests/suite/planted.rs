@@ -12,9 +12,9 @@ const AROUND: u64 = 100;
 const FOUND_AT: [(Bug, u64, &str); 12] = [
     (Bug::LostUpdate, 3, "lost the record of"),
     (Bug::DoubleGrant, 1, "was replaced by another"),
-    (Bug::RevokeForgotten, 7, "bindings.rbac.authorization.k8s.io"),
-    (Bug::StaleRead, 21, "took the room of"),
-    (Bug::EventDropped, 157, "is being deleted for ever"),
+    (Bug::RevokeForgotten, 3, "bindings.rbac.authorization.k8s.io"),
+    (Bug::StaleRead, 38, "took the room of"),
+    (Bug::EventDropped, 7, "is being deleted for ever"),
     (Bug::WriteForgotten, 7, "that it has no room on"),
     (Bug::StatusBeforeGrant, 1, "is said to be Granted, and has no Grant"),
     (Bug::FinalizerDropped, 3, "and its identity inside the Cluster is not"),
