@@ -345,44 +345,25 @@ fn ask(lines: &[String]) -> anyhow::Result<bool> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use super::file::tests::Place;
     use super::*;
 
     const NEW: &str = "clusters: [{name: x, cluster: {server: 'https://c'}}]\nusers: [{name: x, user: {token: t}}]\n\
         contexts: [{name: x, context: {cluster: x, user: x}}]\n";
 
     fn planned(name: &str, platform: &str, files: &[(&str, Option<&str>)]) -> anyhow::Result<Plan> {
-        let folder = std::env::temp_dir().join(format!("allot-merge-{}-{name}", std::process::id()).replace('/', "-"));
-        fs::create_dir_all(&folder).unwrap();
-        let paths: Vec<PathBuf> = files.iter().map(|(file, _)| folder.join(file)).collect();
+        let place = Place::new(&name.replace('/', "-"));
+        let paths: Vec<PathBuf> = files.iter().map(|(file, _)| place.0.join(file)).collect();
         for (path, (_, text)) in paths.iter().zip(files) {
             if let Some(text) = text {
                 fs::write(path, text).unwrap();
             }
         }
-        let plan = Plan::of(&Entry { name, platform, kubeconfig: NEW }, &paths);
-        fs::remove_dir_all(&folder).unwrap();
-        plan
+        Plan::of(&Entry { name, platform, kubeconfig: NEW }, &paths)
     }
 
     fn shown(plan: &Plan) -> String {
         yaml::to_string(&Value::from(plan.after.clone()))
-    }
-
-    /// A folder that goes with this.
-    struct Place(PathBuf);
-
-    impl Place {
-        fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("allot-merge-{}-{name}", std::process::id()));
-            fs::create_dir_all(&folder).unwrap();
-            Place(folder)
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub use lease::{Acquired, Candidate, Holdings, Pace, Term, TermEnded};
 pub use mirror::{Change, Mirror};
 pub use queue::Queue;
 pub use seams::Seams;
+#[cfg(test)]
+pub(crate) use seams::still;
 pub use tasks::Tasks;
 pub use troubles::Troubles;
 pub use watch::chain;

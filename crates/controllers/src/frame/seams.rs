@@ -33,3 +33,24 @@ impl Seams {
         Duration::try_from(left).map_or(Duration::ZERO, |left| left + Duration::from_millis(1)).min(LONGEST_SLEEP)
     }
 }
+
+/// A clock that stands, and names that are all the same.
+#[cfg(test)]
+pub(crate) fn still() -> Seams {
+    #[derive(Debug)]
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+    }
+
+    impl Entropy for Still {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(1);
+        }
+    }
+
+    Seams { clock: Arc::new(Still), entropy: Arc::new(Still) }
+}

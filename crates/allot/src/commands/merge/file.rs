@@ -100,15 +100,15 @@ impl Drop for Lock {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// A folder that goes with this.
-    struct Place(PathBuf);
+    pub(crate) struct Place(pub(crate) PathBuf);
 
     impl Place {
-        fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("allot-merged-{}-{name}", std::process::id()));
+        pub(crate) fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("allot-merge-{}-{name}", std::process::id()));
             fs::create_dir_all(&folder).unwrap();
             Place(folder)
         }

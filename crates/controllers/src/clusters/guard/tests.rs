@@ -2,12 +2,12 @@
 
 use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest};
 use allotment_core::access::guard::MOST_OF_TENANT;
-use allotment_machinery::seams::{Clock, Entropy};
 use http::{Method, Request, Response};
 use kube::client::Body;
 use tower::service_fn;
 
 use super::*;
+use crate::frame::still;
 
 /// A server that answers so, and the methods that it was asked with.
 fn server(code: u16, body: Value) -> (Client, Arc<Mutex<Vec<Method>>>) {
@@ -54,22 +54,6 @@ async fn a_process_whose_term_ended_changes_nothing_and_finds_nothing_wrong_with
         let refused = matches!(kept, Err(GuardError::NoTerm(_)));
         assert_eq!(refused, expect.is_none(), "{there:?} {code}: {kept:?}");
         assert_eq!(*locked(&asked), expect.unwrap_or_default(), "{there:?} {code}");
-    }
-}
-
-/// Stands still, and gives names that are all the same.
-#[derive(Debug)]
-struct Still;
-
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp::UNIX_EPOCH
-    }
-}
-
-impl Entropy for Still {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(1);
     }
 }
 
@@ -146,7 +130,7 @@ fn guards(access: usize) -> Guards {
     let review =
         json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {}, "spec": {}});
     let (platform, _) = server(201, review);
-    let seams = Seams { clock: Arc::new(Still), entropy: Arc::new(Still) };
+    let seams = still();
     Guards::new(Tasks::default(), platform, Arc::new(world), seams)
 }
 

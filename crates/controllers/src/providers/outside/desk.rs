@@ -331,13 +331,13 @@ fn held(answer: &[u8]) -> Result<Held, crate::providers::KubeconfigFault> {
 
 #[cfg(test)]
 mod tests {
-    use allotment_machinery::seams::{Clock, Entropy};
     use allotment_pki::{CertificateAuthority, KeySource as _, Kubeconfig, KubeconfigUser, RandomKeys};
     use http::{Method, Request, Response};
     use kube::client::Body;
     use tokio::time::Instant;
 
     use super::*;
+    use crate::frame::still;
 
     const UID: &str = "1111";
 
@@ -387,26 +387,6 @@ mod tests {
             }
         });
         Client::new(service, "default")
-    }
-
-    /// A clock that stands, and names that are all the same.
-    #[derive(Debug)]
-    struct Still;
-
-    impl Clock for Still {
-        fn now(&self) -> Timestamp {
-            Timestamp::UNIX_EPOCH
-        }
-    }
-
-    impl Entropy for Still {
-        fn fill(&self, bytes: &mut [u8]) {
-            bytes.fill(1);
-        }
-    }
-
-    fn still() -> Seams {
-        Seams { clock: Arc::new(Still), entropy: Arc::new(Still) }
     }
 
     #[tokio::test]
