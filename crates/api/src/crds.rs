@@ -5,6 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
+use crate::catalog::{CloudProfile, PrivateCloudProfile, Shoot};
 use crate::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ProviderConfig, Purpose, TraitEquivalence,
@@ -12,7 +13,19 @@ use crate::requests::{
 
 /// Every definition, in the order in which they are installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![
+    [request_crds(), catalog_crds()].concat()
+}
+
+/// The definitions of the catalog's kinds, which another system may have there before us.
+pub fn catalog_crds() -> Vec<CustomResourceDefinition> {
+    let mut crds = tidied(vec![CloudProfile::crd(), PrivateCloudProfile::crd(), Shoot::crd()]);
+    schemas(&mut crds).for_each(without_defaults);
+    crds
+}
+
+/// All other definitions.
+pub fn request_crds() -> Vec<CustomResourceDefinition> {
+    tidied(vec![
         ClusterProvider::crd(),
         ProviderConfig::crd(),
         ExistingConfig::crd(),
@@ -24,12 +37,17 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         also_served_as_v1(ClusterRequestGrant::crd()),
         also_served_as_v1(AccessRequest::crd()),
         AccessPolicy::crd(),
-    ];
-    let versions = crds.iter_mut().flat_map(|crd| &mut crd.spec.versions);
-    for schema in versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut()) {
-        tidy(schema);
-    }
+    ])
+}
+
+fn tidied(mut crds: Vec<CustomResourceDefinition>) -> Vec<CustomResourceDefinition> {
+    schemas(&mut crds).for_each(tidy);
     crds
+}
+
+fn schemas(crds: &mut [CustomResourceDefinition]) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    let versions = crds.iter_mut().flat_map(|crd| &mut crd.spec.versions);
+    versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
 }
 
 /// Serves the schema as v1 too, beside the stored v1alpha1. Objects convert without change.
@@ -49,15 +67,25 @@ fn tidy(schema: &mut JSONSchemaProps) {
     if let Some(description) = &mut schema.description {
         *description = description.replace('\n', " ");
     }
-    for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
-        tidy(property);
-    }
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        tidy(items);
-    }
-    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        tidy(values);
-    }
+    below(schema).for_each(tidy);
+}
+
+/// What nobody wrote is not stored: a profile reads as it was written, and what lacks is told by admission.
+fn without_defaults(schema: &mut JSONSchemaProps) {
+    schema.default = None;
+    below(schema).for_each(without_defaults);
+}
+
+fn below(schema: &mut JSONSchemaProps) -> impl Iterator<Item = &mut JSONSchemaProps> {
+    let items = match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => Some(&mut **items),
+        Some(JSONSchemaPropsOrArray::Schemas(_)) | None => None,
+    };
+    let values = match &mut schema.additional_properties {
+        Some(JSONSchemaPropsOrBool::Schema(values)) => Some(&mut **values),
+        Some(JSONSchemaPropsOrBool::Bool(_)) | None => None,
+    };
+    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).chain(items).chain(values)
 }
 
 /// Each definition with the name of its file, as YAML.

@@ -13,4 +13,4 @@ pub mod requests;
 pub mod traits;
 mod yaml;
 
-pub use crds::{crds, crds_yaml};
+pub use crds::{catalog_crds, crds, crds_yaml, request_crds};

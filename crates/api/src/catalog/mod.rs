@@ -8,6 +8,8 @@
 mod amount;
 mod cloud_profile;
 mod date;
+mod digest;
+mod kept;
 mod private_cloud_profile;
 mod shared;
 mod shoot;
@@ -21,6 +23,8 @@ pub use cloud_profile::{
     Storage, VolumeType, Zone,
 };
 pub use date::Date;
+pub use digest::Digest;
+pub use kept::{KeptProfile, KeptStatus};
 pub use private_cloud_profile::{
     Conflict, ExpiredInUse, ParentRef, PrivateCloudProfile, PrivateCloudProfileSpec, PrivateCloudProfileStatus,
     RemovedVersion, RenderedMetadata, RenderedProfile,
@@ -41,6 +45,11 @@ pub const REMOVED_VERSIONS: &str = "allotment.dev/removed-versions";
 pub const REMOVE_EXPIRED_VERSIONS: &str = "allotment.dev/remove-expired-versions";
 /// Annotation of a CloudProfile: `"true"` accepts a write that makes private profiles invalid.
 pub const ACCEPT_CHILD_ERRORS: &str = "allotment.dev/accept-child-errors";
+/// Finalizer of both kinds of profiles: what uses them goes before it. Every profile has it, since only a deletion that has
+/// begun keeps new users away.
+pub const FINALIZER: &str = "allotment.dev/catalog";
+/// The ClusterRole that holds the verbs which guard `spec.kubernetes` and `spec.machineImages` of PrivateCloudProfiles.
+pub const SPECIAL_FIELDS_ROLE: &str = "privatecloudprofile-modify-special-fields";
 
 /// Fields that are kept and not known.
 pub type Other = BTreeMap<String, serde_json::Value>;

@@ -149,6 +149,7 @@ pub struct PrivateCloudProfileStatus {
     pub observed_generation: Option<i64>,
     /// The parent with what is added to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "whole")]
     pub cloud_profile: Option<RenderedProfile>,
     /// What parent and private profile both have and mean differently: the parent's holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -163,6 +164,17 @@ pub struct PrivateCloudProfileStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::requests::conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+/// An object that is written and owned as a whole: its schema is that of CloudProfiles, and thousands of owned fields would
+/// take more room than what they are of.
+fn whole(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "nullable": true,
+        "x-kubernetes-preserve-unknown-fields": true,
+        "x-kubernetes-map-type": "atomic",
+    })
 }
 
 /// A CloudProfile that stands in no store.

@@ -80,16 +80,28 @@ pub fn check_switch_usage(shoot: &ShootSpec, target: &CloudProfileSpec, name: &R
     check.errors
 }
 
+/// The Kubernetes versions that a Shoot names, of its control plane and its workers.
+pub fn used_kubernetes(shoot: &ShootSpec) -> impl Iterator<Item = &str> {
+    fn of_worker(worker: &Worker) -> Option<&str> {
+        worker.kubernetes.as_ref()?.version.as_deref()
+    }
+    kubernetes(shoot).into_iter().chain(workers(shoot).iter().filter_map(of_worker))
+}
+
+/// The images that a Shoot names with their versions.
+pub fn used_images(shoot: &ShootSpec) -> impl Iterator<Item = (&str, &str)> {
+    let images = workers(shoot).iter().filter_map(|worker| worker.machine.image.as_ref());
+    images.filter_map(|image| Some((image.name.as_str(), image.version.as_deref()?)))
+}
+
 /// Whether a Shoot uses that Kubernetes version.
 pub fn uses_kubernetes(shoot: &ShootSpec, version: &str) -> bool {
-    let of_worker = |worker: &Worker| worker.kubernetes.as_ref().and_then(|kubernetes| kubernetes.version.clone());
-    kubernetes(shoot) == Some(version) || workers(shoot).iter().any(|one| of_worker(one).as_deref() == Some(version))
+    used_kubernetes(shoot).any(|used| used == version)
 }
 
 /// Whether a Shoot uses that version of that image.
 pub fn uses_image(shoot: &ShootSpec, image: &str, version: &str) -> bool {
-    let used = |worker: &Worker| worker.machine.image.as_ref().map(|image| (image.name.clone(), image.version.clone()));
-    workers(shoot).iter().filter_map(used).any(|(name, used)| name == image && used.as_deref() == Some(version))
+    used_images(shoot).any(|used| used == (image, version))
 }
 
 fn kubernetes(shoot: &ShootSpec) -> Option<&str> {
