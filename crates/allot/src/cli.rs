@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration;
 
 pub(crate) use asking::{Access, Credential, Explain, ExplainRequest, Request, Shape};
-pub(crate) use catalog::{Catalog, CatalogLint, CatalogRender, DocumentFormat};
+pub(crate) use catalog::{Catalog, CatalogDiff, CatalogLint, CatalogRender, DocumentFormat};
 pub(crate) use looking::{Section, Simulate, SortBy, Top, TopFormat, Tree};
 
 /// Kubernetes clusters on request: in the right place, with no more access than was asked for.
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Top(Top),
     /// Say what would come of more requests, on a copy of what is there
     Simulate(Simulate),
-    /// Look at cloud profiles in files, before anybody applies them
+    /// Look at cloud profiles, in files before anybody applies them, or on a server
     #[command(subcommand)]
     Catalog(Catalog),
     /// Look at the store of a data folder, or repair it; nothing may be running on it

@@ -8,7 +8,8 @@ Exit codes of allot:
    0  done; `request --wait`: the cluster is ready
    1  an error, or the time limit of --wait passed; `catalog lint`: there are errors in the files
    2  `request --wait`, `access --wait`: the request was denied
-   2  `catalog lint`: a file cannot be read, or holds no profile
+   1  `catalog diff --exit-code`: something differs
+   2  `catalog lint`: a file cannot be read, or holds no profile; `catalog diff --exit-code`: it cannot be told
   10  `up`, `controllers`, `store`: another process uses the data folder
   11  `up`, `controllers`, `store`: the data folder holds files that are not Allotment's
   12  `up`, `controllers`, `store`: the data folder was written by a newer version
@@ -47,7 +48,7 @@ pub(crate) enum Code {
 pub(crate) struct Failure {
     /// The exit code.
     pub(crate) code: Code,
-    /// The error.
+    /// The error; without a text where the code says it all.
     pub(crate) error: anyhow::Error,
 }
 
@@ -55,6 +56,11 @@ impl Failure {
     /// An error with that code.
     pub(crate) fn new(code: Code, message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
         Failure { code, error: anyhow::Error::msg(message) }
+    }
+
+    /// An answer that only the code gives, and that is no error.
+    pub(crate) fn silent(code: Code) -> Self {
+        Failure { code, error: anyhow::Error::msg("") }
     }
 }
 

@@ -48,7 +48,10 @@ fn main() -> ExitCode {
 
 /// Says what went wrong, in one line with its causes, and gives the code for scripts.
 fn end(failure: &Failure) -> ExitCode {
-    output::note(&format!("error: {:#}", failure.error));
+    let text = format!("{:#}", failure.error);
+    if !text.is_empty() {
+        output::note(&format!("error: {text}"));
+    }
     ExitCode::from(failure.code as u8)
 }
 

@@ -1,4 +1,5 @@
-//! What there is to type about catalogs: `catalog render`, `catalog lint`. Both work on files, without a server.
+//! What there is to type about catalogs: `catalog render`, `lint`, `diff`. They work on files, without a server; `diff` on a
+//! server too.
 
 use std::path::PathBuf;
 
@@ -7,6 +8,8 @@ use allotment_machinery::time;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
+use super::{ExplainFormat, namespace};
+
 /// `allot catalog`
 #[derive(Debug, Subcommand)]
 pub(crate) enum Catalog {
@@ -14,6 +17,8 @@ pub(crate) enum Catalog {
     Render(CatalogRender),
     /// Say what is wrong with the cloud profiles in files
     Lint(CatalogLint),
+    /// Show in what private cloud profiles differ from their parents
+    Diff(CatalogDiff),
 }
 
 /// `allot catalog render`
@@ -58,6 +63,36 @@ pub(crate) struct CatalogLint {
     /// Take warnings for errors
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// `allot catalog diff`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot catalog diff central.yaml team.yaml
+  cat central.yaml team.yaml | allot catalog diff -
+  allot catalog diff own -n team-a
+  allot catalog diff own -n team-a -o json
+
+A line for each entry or field by its key: `+` is added, `~` has another value, `!` stands in both and means different \
+things, or cannot be meant: the parent's holds. With -n it asks the server, without it reads files as `allot catalog \
+render` does. With --exit-code it ends with 0 if nothing differs, 1 if something does, 2 if that cannot be told.")]
+pub(crate) struct CatalogDiff {
+    /// Files with CloudProfiles and PrivateCloudProfiles; with -n names of PrivateCloudProfiles
+    #[arg(required = true, value_name = "FILE|NAME")]
+    pub(crate) what: Vec<String>,
+    /// Namespace of the PrivateCloudProfiles on the server
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
+    pub(crate) namespace: Option<String>,
+    /// When those of files are made, RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "namespace")]
+    pub(crate) at: Option<Timestamp>,
+    /// Say by the exit code whether anything differs
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(crate) output: ExplainFormat,
 }
 
 /// How documents are printed.

@@ -10,6 +10,7 @@ mod dry_run;
 mod explain;
 mod help;
 mod merge;
+mod profiles;
 mod provider_guard;
 mod reading;
 mod request;
@@ -43,6 +44,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Simulate(arguments) => simulate::run(target, arguments).await,
         Command::Catalog(Catalog::Render(arguments)) => catalog::render(&arguments),
         Command::Catalog(Catalog::Lint(arguments)) => catalog::lint(&arguments),
+        Command::Catalog(Catalog::Diff(arguments)) => catalog::diff(target, &arguments).await,
         Command::Store(Store::Check(arguments)) => store::check(arguments).await,
         Command::Store(Store::Repair(arguments)) => store::repair(arguments).await,
         Command::Crds(arguments) => crds::run(arguments),

@@ -1,4 +1,4 @@
-//! `allot catalog render` and `lint` on files: what goes to stdout, what to stderr, and with which code they end. There is no
+//! `allot catalog render`, `lint` and `diff` on files: what goes to stdout, what to stderr, and with which code they end. There is no
 //! server in any of it.
 
 use std::process::Output;
@@ -205,4 +205,44 @@ fn lint_ends_with_what_it_found() {
     let output = allot(&folder).args(["catalog", "lint", "not-there.yaml"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read not-there.yaml"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn differences_are_told_by_key_and_what_the_parent_holds_against_is_marked() {
+    let team = TEAM.replace("06-1T", "06-01T");
+    let central = CENTRAL.replace("15.10", "'15.10'");
+    let files = [("central.yaml", central.as_str()), ("team.yaml", team.as_str())];
+    let expect = "--- CloudProfile central
++++ PrivateCloudProfile team/own
+~ spec.kubernetes.versions[1.29.1].expirationDate: 2026-01-01T00:00:00Z -> 2027-06-01T00:00:00Z
++ spec.machineTypes[big]
+! spec.machineTypes[m5.large]: parent value {\"cpu\":\"4\"} holds, child value {\"cpu\":\"2\"}: cpu differs from what the parent says, which holds
+";
+    let warning = format!("warning: {CONFLICT}");
+    check(&files, &["diff", "--at", AT], 0, expect, &[&warning]);
+    check(&files, &["diff", "--at", AT, "--exit-code"], 1, expect, &[&warning]);
+
+    let (_folder, output) = catalog(&files, &["diff", "--at", AT, "-o", "json"]);
+    let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let profile = &read["profiles"][0];
+    assert_eq!(
+        (&profile["parent"], &profile["namespace"], &profile["name"]),
+        (&"central".into(), &"team".into(), &"own".into())
+    );
+    assert_eq!(profile["differences"][0]["after"], "2027-06-01T00:00:00Z");
+    assert_eq!(profile["differences"][1]["value"]["memory"], "1Ti");
+    assert_eq!(profile["conflicts"][0]["path"], "spec.machineTypes[m5.large]");
+
+    let empty = "apiVersion: core.gardener.cloud/v1beta1\nkind: PrivateCloudProfile\nmetadata: {name: own, namespace: team}\n\
+                 spec: {parent: central}\n";
+    let same = "PrivateCloudProfile team/own says nothing that CloudProfile central does not say";
+    check(&[files[0], ("team.yaml", empty)], &["diff", "--at", AT, "--exit-code"], 0, "", &[same]);
+
+    let folder = Folder::new();
+    let missing = |words: &[&str]| allot(&folder).args(["catalog", "diff"]).args(words).output().expect("it runs");
+    let output = missing(&["own"]);
+    let hint = "error: cannot read own: No such file or directory (os error 2); for PrivateCloudProfiles of a server name their \
+                namespace with -n\n";
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), hint));
+    assert_eq!(missing(&["own", "--exit-code"]).status.code(), Some(2));
 }

@@ -6,6 +6,7 @@
 mod certificates;
 mod compare;
 mod dates;
+mod diff;
 mod entries;
 mod expiry;
 mod index;
@@ -21,6 +22,7 @@ mod verbs;
 mod versions;
 
 pub use dates::{corrected as corrected_date, later};
+pub use diff::{Change, Difference, diff};
 pub use entries::Found;
 pub use expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
 pub use index::{Catalog, KeptShoot, Offer, ProfileKey, says};

@@ -1,6 +1,7 @@
 //! Private profiles: rendering, what is refused, what a Shoot may use, what expires. All pure; profiles are read from YAML
 //! as the command and admission read them.
 
+mod differing;
 mod expiry;
 mod judging;
 mod properties;

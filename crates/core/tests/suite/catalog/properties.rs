@@ -2,7 +2,7 @@
 
 use allotment_api::catalog::{CloudProfileSpec, Date, PrivateCloudProfileSpec, RenderedProfile};
 use allotment_core::catalog::{
-    Parent, VersionKey, expire_private_profile, later, needed, render, settled, validate_cloud_profile,
+    Change, Parent, VersionKey, diff, expire_private_profile, later, needed, render, settled, validate_cloud_profile,
     validate_private_profile,
 };
 use proptest::prelude::*;
@@ -132,6 +132,28 @@ proptest! {
         let stored = serde_json::to_vec(&RenderedProfile::new("p", once.spec.clone())).expect("JSON");
         let read: RenderedProfile = serde_json::from_slice(&stored).expect("a profile");
         prop_assert_eq!(read.spec, once.spec);
+    }
+
+    #[test]
+    fn what_is_rendered_differs_by_what_is_added_and_by_dates_and_limits(parent in parent(), private in private()) {
+        prop_assert_eq!(diff(parent.spec(), parent.spec()), []);
+        let rendered = render(&parent, &private).spec;
+        let differences = diff(parent.spec(), &rendered);
+        prop_assert_eq!(differences.is_empty(), &rendered == parent.spec());
+        for one in &differences {
+            let is_changed = one.path.ends_with(".expirationDate") || one.path == "spec.limits.maxNodesTotal";
+            match one.change {
+                Change::Added { .. } => prop_assert!(one.path.ends_with(']') || is_changed, "{}", one.path),
+                Change::Changed { .. } => prop_assert!(is_changed, "{}", one.path),
+                Change::Removed { .. } => prop_assert!(false, "{} is gone", one.path),
+            }
+        }
+        // Nothing is told twice.
+        let paths: std::collections::BTreeSet<&str> = differences.iter().map(|one| one.path.as_str()).collect();
+        prop_assert_eq!(paths.len(), differences.len());
+        // What was read from texts shares nothing, and differs in the same.
+        let again: CloudProfileSpec = serde_json::from_value(serde_json::to_value(&rendered).expect("JSON")).expect("a profile");
+        prop_assert_eq!(diff(parent.spec(), &again), differences);
     }
 
     #[test]
