@@ -225,6 +225,14 @@ spelled! {
         Provided,
         /// Of a Purpose: it has as many spare Clusters as its `warm` asks for.
         SparesReady,
+        /// Of a PrivateCloudProfile: all of it went into what it is rendered to.
+        Rendered,
+        /// Of a PrivateCloudProfile: its CloudProfile is there.
+        ParentFound,
+        /// Of profiles of both kinds: somebody uses it.
+        InUse,
+        /// Of a CloudProfile: each private profile on it can be rendered whole.
+        ChildrenValid,
     }
 }
 
@@ -356,6 +364,30 @@ spelled! {
 }
 
 spelled! {
+    /// Reasons of the conditions of CloudProfiles and PrivateCloudProfiles.
+    CatalogReason {
+        /// All that the condition says holds.
+        AllGood,
+        /// Of `Rendered`: parent and private profile both have entries and mean them differently; the parent's hold.
+        Conflicts,
+        /// Of `Rendered` and `ChildrenValid`: entries are wrong under this parent, and left out.
+        Invalid,
+        /// There is no CloudProfile of that name.
+        ParentNotFound,
+        /// The CloudProfile is being deleted once nobody uses it.
+        ParentDeleting,
+        /// The parent is said to be of another kind than CloudProfile.
+        ParentNotSupported,
+        /// Somebody uses the profile.
+        InUse,
+        /// Somebody uses the profile, and its deletion waits for that to end.
+        DeletionBlocked,
+        /// Nobody uses the profile.
+        NotInUse,
+    }
+}
+
+spelled! {
     /// Reasons of the Events that the platform writes.
     EventReason {
         /// What was made inside a Cluster could not be taken away.
@@ -368,5 +400,9 @@ spelled! {
         PrefixTaken,
         /// A ProviderConfig names a Secret that does not say that the provider may read it.
         SecretNotShared,
+        /// Versions of a profile expired and were taken out of it.
+        VersionsRemoved,
+        /// A profile's deletion waits for those who use it.
+        DeletionBlocked,
     }
 }

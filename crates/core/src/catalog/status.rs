@@ -1,0 +1,435 @@
+//! What the status of a profile should be: of a private one what it is rendered to and what is to be known of that, of a
+//! CloudProfile counts. Whoever writes a spec and whoever looks at it afterwards come to the same.
+
+use allotment_api::catalog::{
+    CloudProfileStatus, Digest, KeptStatus, PrivateCloudProfileSpec, PrivateCloudProfileStatus, REMOVED_VERSIONS,
+    RemovedVersion, RenderedProfile,
+};
+use allotment_api::reasons::{CatalogReason, ConditionType};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+
+use super::expiry::expire_private_profile;
+use super::index::{KeptShoot, Offer};
+use super::parent::Parent;
+use super::render::render;
+use super::versions::VersionKey;
+use crate::requests::Said;
+
+/// Most names, or errors, that a condition lists. It tells how many more there are.
+const MOST_NAMED: usize = 20;
+
+/// A private profile, and all that its status depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct PrivateView<'a> {
+    /// Its metadata. Of its annotations [`REMOVED_VERSIONS`] counts.
+    pub metadata: &'a ObjectMeta,
+    /// The generation that the spec has, or will have once it is written.
+    pub generation: Option<i64>,
+    /// Its spec.
+    pub spec: &'a PrivateCloudProfileSpec,
+    /// Its conditions so far, for the times since when they hold.
+    pub conditions: &'a [Condition],
+    /// Its CloudProfile, if that is there.
+    pub parent: Option<ParentView<'a>>,
+    /// The Shoots that use it, in the order of their names.
+    pub shoots: &'a [&'a KeptShoot],
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// A CloudProfile as its private profiles see it.
+#[derive(Clone, Copy, Debug)]
+pub struct ParentView<'a> {
+    /// What it offers.
+    pub parent: &'a Parent,
+    /// Whether its deletion has begun.
+    pub is_going: bool,
+}
+
+impl<'a> From<&'a Offer> for ParentView<'a> {
+    fn from(offer: &'a Offer) -> Self {
+        ParentView { parent: &offer.parent, is_going: offer.is_going() }
+    }
+}
+
+/// A CloudProfile, and all that its status depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct CloudView<'a> {
+    /// Its metadata.
+    pub metadata: &'a ObjectMeta,
+    /// The generation that the spec has, or will have once it is written.
+    pub generation: Option<i64>,
+    /// Its conditions so far, for the times since when they hold.
+    pub conditions: &'a [Condition],
+    /// How many private profiles it has.
+    pub children: usize,
+    /// How many of them cannot be rendered whole.
+    pub invalid: usize,
+    /// How many Shoots use it or one of these.
+    pub shoots: usize,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What was taken out of a private profile, as its annotation says; nothing where that cannot be read.
+pub fn recorded(metadata: &ObjectMeta) -> Vec<RemovedVersion> {
+    let text = metadata.annotations.as_ref().and_then(|all| all.get(REMOVED_VERSIONS));
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// The status that a private profile should have. Without its parent nothing is rendered: nobody is offered what it was
+/// rendered to before, and a status that was wiped could not be made again.
+pub fn private_status(view: &PrivateView<'_>) -> PrivateCloudProfileStatus {
+    let mut status = PrivateCloudProfileStatus {
+        observed_generation: view.generation,
+        removed: recorded(view.metadata),
+        ..PrivateCloudProfileStatus::default()
+    };
+    let found = view.parent_found();
+    let parent = view.parent.filter(|_| found.status == Some(true));
+    let rendered = match parent {
+        Some(ParentView { parent, .. }) => {
+            let result = render(parent, view.spec);
+            let said = said_of_rendering(result.conflicts.len(), result.faults.iter().map(ToString::to_string));
+            let name = view.metadata.name.clone().unwrap_or_default();
+            status.cloud_profile = Some(RenderedProfile::new(name, result.spec));
+            status.conflicts = result.conflicts;
+            let users = |image: &str, version: &str| view.image_users(image, version);
+            status.expired_in_use = expire_private_profile(view.spec, parent, users, view.now).in_use;
+            said
+        }
+        None => rendered(false, CatalogReason::ParentNotFound, "there is nothing to render it over".to_owned()),
+    };
+    let write = |said: Said| said.written(view.conditions, view.generation, view.now);
+    status.conditions = [rendered, found, view.in_use()].map(write).into();
+    status
+}
+
+impl PrivateView<'_> {
+    fn parent_found(&self) -> Said {
+        let (name, kind) = (&self.spec.parent.name, self.spec.parent.kind.as_deref());
+        let said = |status, reason: CatalogReason, message| {
+            Said::new(ConditionType::ParentFound, status, reason.as_str(), message)
+        };
+        if let Some(kind) = kind.filter(|kind| *kind != "CloudProfile") {
+            let message = format!("{kind} {name:?} is no CloudProfile: multi-level inheritance is not supported");
+            return said(false, CatalogReason::ParentNotSupported, message);
+        }
+        match self.parent {
+            None => said(
+                false,
+                CatalogReason::ParentNotFound,
+                format!("there is no CloudProfile {name:?}: create it, or delete this profile"),
+            ),
+            Some(ParentView { is_going: true, .. }) => said(
+                true,
+                CatalogReason::ParentDeleting,
+                format!("CloudProfile {name:?} is being deleted, and waits for this profile"),
+            ),
+            Some(_) => said(true, CatalogReason::AllGood, format!("CloudProfile {name:?} is there")),
+        }
+    }
+
+    /// The live Shoots that use that version of that image.
+    pub(super) fn image_users(&self, image: &str, version: &str) -> Vec<String> {
+        let key = VersionKey::Image(image, version);
+        let users = self.shoots.iter().filter(|shoot| shoot.is_live() && shoot.uses(&key));
+        users.filter_map(|shoot| shoot.metadata.name.clone()).collect()
+    }
+
+    fn in_use(&self) -> Said {
+        let names = self.shoots.iter().filter_map(|shoot| shoot.metadata.name.clone());
+        let is_going = self.metadata.deletion_timestamp.is_some();
+        in_use(!self.shoots.is_empty(), is_going, || format!("Shoots {}", listed(names)))
+    }
+}
+
+fn rendered(status: bool, reason: CatalogReason, message: String) -> Said {
+    Said::new(ConditionType::Rendered, status, reason.as_str(), message)
+}
+
+fn said_of_rendering(conflicts: usize, faults: impl ExactSizeIterator<Item = String>) -> Said {
+    if faults.len() > 0 {
+        return rendered(false, CatalogReason::Invalid, format!("left out: {}", listed(faults)));
+    }
+    match conflicts {
+        0 => rendered(true, CatalogReason::AllGood, "all of it is rendered".to_owned()),
+        count => {
+            let message = format!("of {} the parent's holds: see status.conflicts", counted(count, "entry", "entries"));
+            rendered(true, CatalogReason::Conflicts, message)
+        }
+    }
+}
+
+fn in_use(is_used: bool, is_going: bool, by: impl FnOnce() -> String) -> Said {
+    let said =
+        |status, reason: CatalogReason, message| Said::new(ConditionType::InUse, status, reason.as_str(), message);
+    match (is_used, is_going) {
+        (false, _) => said(false, CatalogReason::NotInUse, "nobody uses it".to_owned()),
+        (true, false) => said(true, CatalogReason::InUse, format!("used by {}", by())),
+        (true, true) => said(
+            true,
+            CatalogReason::DeletionBlocked,
+            format!("used by {}: it goes once they are gone or use another profile", by()),
+        ),
+    }
+}
+
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    let shown = names.join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The status that a CloudProfile should have. It has no names: everybody may read it.
+pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
+    let uses = || {
+        let children = counted(view.children, "private profile", "private profiles");
+        format!("{children}, {}", counted(view.shoots, "Shoot", "Shoots"))
+    };
+    let is_going = view.metadata.deletion_timestamp.is_some();
+    let valid = match view.invalid {
+        0 => (true, CatalogReason::AllGood, "every private profile is rendered whole".to_owned()),
+        count => (false, CatalogReason::Invalid, format!("{count} of {} invalid", uses_children(view.children))),
+    };
+    let valid = Said::new(ConditionType::ChildrenValid, valid.0, valid.1.as_str(), valid.2);
+    let write = |said: Said| said.written(view.conditions, view.generation, view.now);
+    CloudProfileStatus {
+        observed_generation: view.generation,
+        conditions: [in_use(view.children + view.shoots > 0, is_going, uses), valid].map(write).into(),
+    }
+}
+
+fn uses_children(children: usize) -> String {
+    counted(children, "private profile is", "private profiles are")
+}
+
+/// Whether a status is what is written; `rendered` is its `cloudProfile` as JSON.
+pub fn is_written(status: &PrivateCloudProfileStatus, rendered: Option<&str>, kept: &KeptStatus) -> bool {
+    let PrivateCloudProfileStatus { observed_generation, conflicts, removed, expired_in_use, conditions, .. } = status;
+    let rest = *observed_generation == kept.observed_generation
+        && *conflicts == kept.conflicts
+        && *removed == kept.removed
+        && *expired_in_use == kept.expired_in_use
+        && *conditions == kept.conditions;
+    rest && match rendered {
+        Some(text) => Digest::of_json(text).is_ok_and(|digest| Some(digest) == kept.cloud_profile),
+        None => kept.cloud_profile.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use allotment_api::catalog::{CloudProfileSpec, ParentRef, Shoot, ShootSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parent() -> Parent {
+        let spec = json!({"type": "t", "kubernetes": {"versions": [{"version": "1.30.1", "expirationDate": "2026-01-01T00:00:00Z"}]},
+            "machineTypes": [{"name": "m", "cpu": "2", "gpu": "0", "memory": "8Gi"}]});
+        Parent::new("central", serde_json::from_value::<CloudProfileSpec>(spec).expect("a spec"))
+    }
+
+    fn private(spec: Value) -> PrivateCloudProfileSpec {
+        let spec: PrivateCloudProfileSpec = serde_json::from_value(spec).expect("a spec");
+        PrivateCloudProfileSpec { parent: ParentRef::named("central"), ..spec }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + second).expect("a time")
+    }
+
+    fn shoot(name: &str, spec: Value) -> KeptShoot {
+        let mut spec: ShootSpec = serde_json::from_value(spec).expect("a Shoot");
+        spec.cloud_profile = serde_json::from_value(json!({"kind": "PrivateCloudProfile", "name": "p"})).expect("one");
+        let mut shoot = Shoot::new(name, spec);
+        shoot.metadata.namespace = Some("n".to_owned());
+        KeptShoot::read(&shoot)
+    }
+
+    struct Case {
+        metadata: ObjectMeta,
+        spec: PrivateCloudProfileSpec,
+        parent: Option<Parent>,
+        is_going: bool,
+        shoots: Vec<KeptShoot>,
+    }
+
+    impl Case {
+        fn new(spec: Value) -> Self {
+            let metadata = ObjectMeta { name: Some("p".to_owned()), ..ObjectMeta::default() };
+            Case { metadata, spec: private(spec), parent: Some(parent()), is_going: false, shoots: Vec::new() }
+        }
+
+        fn status(&self, conditions: &[Condition], now: Timestamp) -> PrivateCloudProfileStatus {
+            let shoots: Vec<&KeptShoot> = self.shoots.iter().collect();
+            private_status(&PrivateView {
+                metadata: &self.metadata,
+                generation: Some(3),
+                spec: &self.spec,
+                conditions,
+                parent: self.parent.as_ref().map(|parent| ParentView { parent, is_going: self.is_going }),
+                shoots: &shoots,
+                now,
+            })
+        }
+
+        /// Checks conditions as `Type=Status Reason: message`.
+        #[track_caller]
+        fn check(&self, expect: [&str; 3]) {
+            let status = self.status(&[], at(0));
+            let said = |one: &Condition| format!("{}={} {}: {}", one.type_, one.status, one.reason, one.message);
+            assert_eq!(status.conditions.iter().map(said).collect::<Vec<_>>(), expect);
+            assert!(status.conditions.iter().all(|one| one.observed_generation == Some(3)));
+            self.check_written(&status);
+        }
+
+        /// What is written, read as it is kept, and decided again: nothing differs. What is altered is found.
+        #[track_caller]
+        fn check_written(&self, status: &PrivateCloudProfileStatus) {
+            let text = serde_json::to_string(status).expect("JSON");
+            let kept: KeptStatus = serde_json::from_str(&text).expect("a status");
+            let again = self.status(&kept.conditions, at(60));
+            let rendered =
+                |status: &PrivateCloudProfileStatus| status.cloud_profile.as_ref().map(|one| json!(one).to_string());
+            assert!(is_written(&again, rendered(&again).as_deref(), &kept), "{text}");
+            let wiped = KeptStatus::default();
+            assert!(!is_written(&again, rendered(&again).as_deref(), &wiped));
+            if again.cloud_profile.is_some() {
+                let altered = rendered(&again).map(|text| text.replace("1.30.1", "1.30.2"));
+                assert!(!is_written(&again, altered.as_deref(), &kept), "{text}");
+                assert!(!is_written(&again, None, &kept), "{text}");
+            }
+        }
+    }
+
+    const WHOLE: &str = "Rendered=True AllGood: all of it is rendered";
+    const FOUND: &str = "ParentFound=True AllGood: CloudProfile \"central\" is there";
+    const UNUSED: &str = "InUse=False NotInUse: nobody uses it";
+
+    #[test]
+    fn conditions_say_how_it_stands_with_a_private_profile() {
+        Case::new(json!({})).check([WHOLE, FOUND, UNUSED]);
+        let other = json!({"machineTypes": [{"name": "m", "cpu": "4", "gpu": "0", "memory": "8192Mi"}]});
+        let conflict = "Rendered=True Conflicts: of 1 entry the parent's holds: see status.conflicts";
+        Case::new(other).check([conflict, FOUND, UNUSED]);
+
+        let unknown = Case::new(json!({"kubernetes": {"versions": [{"version": "1.29.0"}]}}));
+        let status = unknown.status(&[], at(0));
+        let rendered = &status.conditions[0];
+        assert_eq!((rendered.status.as_str(), rendered.reason.as_str()), ("False", "Invalid"));
+        assert!(rendered.message.starts_with("left out: spec.kubernetes.versions[1.29.0]"), "{}", rendered.message);
+        assert_eq!(status.cloud_profile.as_ref().map(|one| &one.spec), Some(parent().spec()));
+        unknown.check_written(&status);
+
+        let mut going = Case::new(json!({}));
+        going.is_going = true;
+        let deleting =
+            "ParentFound=True ParentDeleting: CloudProfile \"central\" is being deleted, and waits for this profile";
+        going.check([WHOLE, deleting, UNUSED]);
+    }
+
+    #[test]
+    fn without_a_parent_nothing_is_rendered() {
+        let nothing = "Rendered=False ParentNotFound: there is nothing to render it over";
+        let mut orphan = Case::new(json!({}));
+        orphan.parent = None;
+        let missing =
+            "ParentFound=False ParentNotFound: there is no CloudProfile \"central\": create it, or delete this profile";
+        orphan.check([nothing, missing, UNUSED]);
+        assert_eq!(orphan.status(&[], at(0)).cloud_profile, None);
+
+        let mut nested = Case::new(json!({}));
+        nested.spec.parent =
+            ParentRef { kind: Some("PrivateCloudProfile".to_owned()), name: "central".to_owned(), is_object: true };
+        let unsupported = "ParentFound=False ParentNotSupported: PrivateCloudProfile \"central\" is no CloudProfile: \
+                           multi-level inheritance is not supported";
+        nested.check([nothing, unsupported, UNUSED]);
+    }
+
+    #[test]
+    fn those_who_use_it_are_named_up_to_a_bound() {
+        let mut used = Case::new(json!({}));
+        used.shoots = vec![shoot("a", json!({})), shoot("b", json!({}))];
+        used.check([WHOLE, FOUND, "InUse=True InUse: used by Shoots a, b"]);
+        used.metadata.deletion_timestamp = Some(Time(at(0)));
+        let blocked =
+            "InUse=True DeletionBlocked: used by Shoots a, b: it goes once they are gone or use another profile";
+        used.check([WHOLE, FOUND, blocked]);
+        used.shoots = (0..25).map(|number| shoot(&format!("s{number:02}"), json!({}))).collect();
+        assert!(used.status(&[], at(0)).conditions[2].message.contains("s18, s19 and 5 more: it goes"));
+    }
+
+    #[test]
+    fn times_stay_where_the_status_does() {
+        let mut case = Case::new(json!({}));
+        let before = case.status(&[], at(0)).conditions;
+        case.shoots = vec![shoot("a", json!({}))];
+        let after = case.status(&before, at(9)).conditions;
+        let times = |all: &[Condition]| all.iter().map(|one| one.last_transition_time.0).collect::<Vec<_>>();
+        assert_eq!(times(&after), [at(0), at(0), at(9)]);
+    }
+
+    #[test]
+    fn what_expired_and_is_used_and_what_was_removed_is_told() {
+        let image =
+            json!([{"name": "own", "versions": [{"version": "1.0.0", "expirationDate": "2020-01-01T00:00:00Z"}]}]);
+        let mut case = Case::new(json!({"machineImages": image}));
+        let worker = json!({"name": "w", "machine": {"type": "m", "image": {"name": "own", "version": "1.0.0"}}});
+        case.shoots = vec![shoot("a", json!({"provider": {"type": "t", "workers": [worker]}}))];
+        let gone = json!([{"path": "spec.kubernetes.versions[1.28.6]", "version": "1.28.6",
+            "expiredAt": "2023-01-01T00:00:00Z", "removedAt": "2023-01-02T00:00:00Z"}]);
+        case.metadata.annotations = Some(BTreeMap::from([(REMOVED_VERSIONS.to_owned(), gone.to_string())]));
+        let status = case.status(&[], at(0));
+        assert_eq!(json!(status.removed), gone);
+        let in_use: Vec<_> = status.expired_in_use.iter().map(|one| (one.path.as_str(), &one.shoots[..])).collect();
+        assert_eq!(in_use, [("spec.machineImages[own].versions[1.0.0]", &["a".to_owned()][..])]);
+        case.check_written(&status);
+        case.metadata.annotations = Some(BTreeMap::from([(REMOVED_VERSIONS.to_owned(), "[{".to_owned())]));
+        assert_eq!(case.status(&[], at(0)).removed, []);
+    }
+
+    #[test]
+    fn a_cloud_profile_tells_counts() {
+        let check = |children, invalid, shoots, going: bool, expect: [&str; 2]| {
+            let deletion_timestamp = going.then(|| Time(at(0)));
+            let metadata = ObjectMeta { deletion_timestamp, ..ObjectMeta::default() };
+            let view = CloudView {
+                metadata: &metadata,
+                generation: Some(1),
+                conditions: &[],
+                children,
+                invalid,
+                shoots,
+                now: at(0),
+            };
+            let status = cloud_status(&view);
+            let said = |one: &Condition| format!("{}={} {}: {}", one.type_, one.status, one.reason, one.message);
+            assert_eq!(status.conditions.iter().map(said).collect::<Vec<_>>(), expect);
+        };
+        let valid = "ChildrenValid=True AllGood: every private profile is rendered whole";
+        check(0, 0, 0, true, [UNUSED, valid]);
+        check(0, 0, 1, false, ["InUse=True InUse: used by 0 private profiles, 1 Shoot", valid]);
+        check(
+            2,
+            1,
+            0,
+            true,
+            [
+                "InUse=True DeletionBlocked: used by 2 private profiles, 0 Shoots: it goes once they are gone or use another profile",
+                "ChildrenValid=False Invalid: 1 of 2 private profiles are invalid",
+            ],
+        );
+    }
+}
