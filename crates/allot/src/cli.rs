@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::duration;
 
 pub(crate) use asking::{Access, Credential, Explain, ExplainRequest, Request, Shape};
-pub(crate) use catalog::{Catalog, CatalogDiff, CatalogLint, CatalogRender, DocumentFormat};
+pub(crate) use catalog::{Catalog, CatalogDiff, CatalogExpiring, CatalogLint, CatalogRender, DocumentFormat};
 pub(crate) use looking::{Section, Simulate, SortBy, Top, TopFormat, Tree};
 
 /// Kubernetes clusters on request: in the right place, with no more access than was asked for.

@@ -9,13 +9,13 @@ Exit codes of allot:
    1  an error, or the time limit of --wait passed; `catalog lint`: there are errors in the files
    2  `request --wait`, `access --wait`: the request was denied
    1  `catalog diff --exit-code`: something differs
-   2  `catalog lint`: a file cannot be read, or holds no profile; `catalog diff --exit-code`: it cannot be told
+   2  `catalog lint`: a file cannot be read, or holds no profile, or the command line is wrong; `catalog diff --exit-code`: it cannot be told
   10  `up`, `controllers`, `store`: another process uses the data folder
   11  `up`, `controllers`, `store`: the data folder holds files that are not Allotment's
   12  `up`, `controllers`, `store`: the data folder was written by a newer version
   13  `up`, `controllers`: the address to listen on is in use
   14  `up`, `controllers`, `store`: the data folder cannot be read or written, or is damaged
-  64  the command line is wrong
+  64  the command line is wrong, but of `catalog lint`
  130  stopped by Ctrl-C before it was done
 ";
 

@@ -12,7 +12,7 @@ mod progress;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::cli::{Cli, Command};
 use crate::exit::{Code, Failure};
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and the version are printed by way of an error; they go to stdout and are none.
-            let code = if error.use_stderr() { Code::Usage as u8 } else { 0 };
+            let code = if error.use_stderr() { usage_code() as u8 } else { 0 };
             let _ = error.print();
             return ExitCode::from(code);
         }
@@ -43,6 +43,16 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => end(&failure),
+    }
+}
+
+/// How a wrong command line ends: a check says that it could not do its work.
+fn usage_code() -> Code {
+    let typed = Cli::command().ignore_errors(true).try_get_matches().ok();
+    let catalog = typed.as_ref().and_then(|typed| typed.subcommand_matches("catalog"));
+    match catalog.and_then(|catalog| catalog.subcommand_name()) {
+        Some("lint") => Code::Denied,
+        _ => Code::Usage,
     }
 }
 

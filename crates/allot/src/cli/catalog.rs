@@ -1,7 +1,8 @@
-//! What there is to type about catalogs: `catalog render`, `lint`, `diff`. They work on files, without a server; `diff` on a
-//! server too.
+//! What there is to type about catalogs: `catalog render`, `lint`, `diff`, `expiring`. They work on files, without a server; the
+//! latter two on a server too.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use allotment_core::catalog::corrected_date;
 use allotment_machinery::time;
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
 use super::{ExplainFormat, namespace};
+use crate::duration;
 
 /// `allot catalog`
 #[derive(Debug, Subcommand)]
@@ -19,6 +21,8 @@ pub(crate) enum Catalog {
     Lint(CatalogLint),
     /// Show in what private cloud profiles differ from their parents
     Diff(CatalogDiff),
+    /// List the versions that expire soon or have expired, and who uses them
+    Expiring(CatalogExpiring),
 }
 
 /// `allot catalog render`
@@ -51,7 +55,8 @@ Examples:
   allot catalog lint central.yaml team.yaml
   allot catalog lint --strict --at 2027-01-01T00:00:00Z central.yaml team.yaml
 
-It ends with code 0 if there are no errors, 1 if there are some, 2 if a file cannot be read or holds no profile. An error \
+It ends with code 0 if there are no errors, 1 if there are some, 2 if a file cannot be read or holds no profile, or \
+the command line is wrong. An error \
 is what the API refuses, slips of the pen included; with --strict every warning is one.")]
 pub(crate) struct CatalogLint {
     /// Files with CloudProfiles and PrivateCloudProfiles
@@ -90,6 +95,35 @@ pub(crate) struct CatalogDiff {
     /// Say by the exit code whether anything differs
     #[arg(long)]
     pub(crate) exit_code: bool,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(crate) output: ExplainFormat,
+}
+
+/// `allot catalog expiring`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot catalog expiring --within 30d
+  allot catalog expiring -n team-a -o json
+  allot catalog expiring --at 2027-01-01T00:00:00Z central.yaml team.yaml shoots.yaml
+
+Of a version that a private profile extends the later date counts, on a line of its own. A private profile is named if it \
+names the version itself, or one of its Shoots uses it. Without files it asks the server; without the right to list in all \
+namespaces name one with -n. What may not be seen is told on stderr, and in `unseen` with -o json.")]
+pub(crate) struct CatalogExpiring {
+    /// Files with CloudProfiles, PrivateCloudProfiles and Shoots [default: what the server has]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// How far ahead to look
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = duration::parse, allow_hyphen_values = true)]
+    pub(crate) within: Duration,
+    /// From when on, RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) at: Option<Timestamp>,
+    /// Only PrivateCloudProfiles and Shoots of this namespace of the server
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace, conflicts_with = "files")]
+    pub(crate) namespace: Option<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) output: ExplainFormat,

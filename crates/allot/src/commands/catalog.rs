@@ -2,6 +2,7 @@
 //! what of them expires. The rules are those of `allotment_core`.
 
 mod diff;
+mod expiring;
 mod files;
 mod judged;
 
@@ -15,6 +16,7 @@ use crate::output;
 use crate::platform::seams;
 
 pub(crate) use diff::run as diff;
+pub(crate) use expiring::run as expiring;
 
 /// Prints rendered profiles.
 pub(crate) fn render(arguments: &CatalogRender) -> Outcome {

@@ -45,6 +45,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Catalog(Catalog::Render(arguments)) => catalog::render(&arguments),
         Command::Catalog(Catalog::Lint(arguments)) => catalog::lint(&arguments),
         Command::Catalog(Catalog::Diff(arguments)) => catalog::diff(target, &arguments).await,
+        Command::Catalog(Catalog::Expiring(arguments)) => catalog::expiring(target, &arguments).await,
         Command::Store(Store::Check(arguments)) => store::check(arguments).await,
         Command::Store(Store::Repair(arguments)) => store::repair(arguments).await,
         Command::Crds(arguments) => crds::run(arguments),

@@ -80,6 +80,22 @@ impl<K: Clone + Debug + DeserializeOwned> Part<K> for PartialObjectMeta<K> {
 pub(super) async fn each<K, T, R>(
     platform: &Platform,
     namespace: Option<&str>,
+    keep: impl FnMut(T) -> R,
+    told: impl FnMut(usize),
+) -> Result<Vec<R>, Unread>
+where
+    K: Resource<DynamicType = ()>,
+    K::Scope: Listed<K>,
+    T: Part<K>,
+{
+    by_pages::<K, T, R>(platform, namespace, PAGE, keep, told).await
+}
+
+/// The same by pages of another length, for objects that are large.
+pub(super) async fn by_pages<K, T, R>(
+    platform: &Platform,
+    namespace: Option<&str>,
+    page: u32,
     mut keep: impl FnMut(T) -> R,
     mut told: impl FnMut(usize),
 ) -> Result<Vec<R>, Unread>
@@ -91,7 +107,7 @@ where
     let api = K::Scope::api(platform, namespace);
     let mut kept = Vec::new();
     let mut starts = 1;
-    let first = ListParams::default().limit(PAGE);
+    let first = ListParams::default().limit(page);
     let mut params = first.clone();
     loop {
         match T::page(&api, &params).await {

@@ -1,4 +1,4 @@
-//! `allot catalog render`, `lint` and `diff` on files: what goes to stdout, what to stderr, and with which code they end. There is no
+//! `allot catalog` on files: what goes to stdout, what to stderr, and with which code they end. There is no
 //! server in any of it.
 
 use std::process::Output;
@@ -205,6 +205,16 @@ fn lint_ends_with_what_it_found() {
     let output = allot(&folder).args(["catalog", "lint", "not-there.yaml"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read not-there.yaml"), "{}", text(&output.stderr));
+    let wrong = |words: &[&str]| allot(&folder).args(words).output().expect("it runs").status.code();
+    assert_eq!(
+        wrong(&["catalog", "lint", "--no-such-flag", "x"]),
+        Some(2),
+        "as every check that could not do its work"
+    );
+    assert_eq!(wrong(&["--context", "x", "catalog", "lint"]), Some(2));
+    assert_eq!(wrong(&["catalog", "lint", "--help"]), Some(0));
+    assert_eq!(wrong(&["catalog", "render", "--no-such-flag"]), Some(64));
+    assert_eq!(wrong(&["request", "catalog", "lint"]), Some(64));
 }
 
 #[test]
@@ -245,4 +255,46 @@ fn differences_are_told_by_key_and_what_the_parent_holds_against_is_marked() {
                 namespace with -n\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), hint));
     assert_eq!(missing(&["own", "--exit-code"]).status.code(), Some(2));
+}
+
+const SHOOTS: &str = "
+apiVersion: core.gardener.cloud/v1beta1
+kind: Shoot
+metadata: {name: old, namespace: other}
+spec: {cloudProfileName: central, kubernetes: {version: 1.29.1}}
+---
+apiVersion: core.gardener.cloud/v1beta1
+kind: Shoot
+metadata: {name: extended, namespace: team}
+spec: {cloudProfile: {kind: PrivateCloudProfile, name: own}, kubernetes: {version: 1.29.1}}
+---
+apiVersion: core.gardener.cloud/v1beta1
+kind: Shoot
+metadata: {name: lost, namespace: team}
+spec: {cloudProfile: {kind: PrivateCloudProfile, name: none}, kubernetes: {version: 1.29.1}}
+";
+
+#[test]
+fn what_expires_is_told_by_date_with_whom_it_concerns() {
+    let (central, team) = (CENTRAL.replace("15.10", "'15.10'"), TEAM.replace("06-1T", "06-01T"));
+    let files = [("central.yaml", central.as_str()), ("team.yaml", team.as_str()), ("shoots.yaml", SHOOTS)];
+    let lost = "not shown: Shoot team/lost: there is no PrivateCloudProfile team/none";
+    let at = ["expiring", "--at", "2027-05-20T00:00:00Z"];
+    let expect = "\
+VERSION             EXPIRES                IN         PROFILES   SHOOTS
+kubernetes 1.29.1   2026-01-01T00:00:00Z   504d ago   central    other/old
+kubernetes 1.29.1   2027-06-01T00:00:00Z   12d        team/own   team/extended
+";
+    check(&files, &at, 0, expect, &[lost]);
+    let near: String =
+        expect.lines().take(2).map(|line| line.trim_end().replace("   central ", "   central ") + "\n").collect();
+    check(&files, &[at.as_slice(), &["--within", "11d"]].concat(), 0, &near, &[lost]);
+    let (_folder, output) = catalog(&files, &[at.as_slice(), &["-o", "json"]].concat());
+    let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(read["until"], "2027-06-19T00:00:00Z");
+    assert_eq!(read["versions"][1]["shoots"][0], "team/extended");
+    assert_eq!((&read["versions"][0]["expired"], &read["versions"][1]["expired"]), (&true.into(), &false.into()));
+    check(&files[..1], &["expiring", "--at", AT], 0, "", &["nothing expires until 2025-01-31T00:00:00Z"]);
+    let none = "error: there is no CloudProfile in the files, so there is no version that could expire; add its file";
+    check(&files[1..2], &["expiring", "--at", AT], 1, "", &[none]);
 }

@@ -108,6 +108,12 @@ impl KeptShoot {
         }
     }
 
+    /// The versions that it uses.
+    pub fn versions(&self) -> impl Iterator<Item = VersionKey<'_>> {
+        let kubernetes = self.kubernetes.iter().map(|version| VersionKey::Kubernetes(version));
+        kubernetes.chain(self.images.iter().map(|(image, version)| VersionKey::Image(image, version)))
+    }
+
     /// Whether its deletion has not begun. Of those that go nothing keeps a version.
     pub fn is_live(&self) -> bool {
         self.metadata.deletion_timestamp.is_none()

@@ -1,4 +1,4 @@
-//! Reads files with profiles: documents of other kinds are passed over, slips are put right and told.
+//! Reads files with profiles and Shoots: documents of other kinds are passed over, slips are put right and told.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use allotment_core::catalog::correct;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::yaml;
 use anyhow::{Context as _, anyhow, bail};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 
-/// Which kind of profile.
+/// Which kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A CloudProfile.
@@ -19,14 +20,20 @@ pub(super) enum Kind {
     Private,
     /// A NamespacedCloudProfile: what other landscapes have in the place of a private one.
     Namespaced,
+    /// A Shoot, which uses a profile.
+    Shoot,
 }
 
 impl Kind {
+    /// Those that are profiles.
+    pub(super) const PROFILES: [Kind; 3] = [Kind::Public, Kind::Private, Kind::Namespaced];
+
     fn read(kind: &str) -> Option<Self> {
         match kind {
             "CloudProfile" => Some(Kind::Public),
             "PrivateCloudProfile" => Some(Kind::Private),
             "NamespacedCloudProfile" => Some(Kind::Namespaced),
+            "Shoot" => Some(Kind::Shoot),
             _ => None,
         }
     }
@@ -36,6 +43,7 @@ impl Kind {
             Kind::Public => "CloudProfile",
             Kind::Private => "PrivateCloudProfile",
             Kind::Namespaced => "NamespacedCloudProfile",
+            Kind::Shoot => "Shoot",
         }
     }
 }
@@ -55,15 +63,15 @@ pub(super) struct Document {
     pub(super) warnings: Vec<String>,
 }
 
-/// The profiles of all files in their order; at least one.
-pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
+/// The objects of these kinds of all files in their order; at least one.
+pub(super) fn read(files: &[PathBuf], kinds: &[Kind]) -> anyhow::Result<Vec<Document>> {
     let mut found = Vec::new();
     for path in files {
         let file = shown(path);
         let text = text(path).with_context(|| format!("cannot read {file}"))?;
         let documents =
             yaml::parse_stream(&text).map_err(|error| anyhow!("{file} is neither YAML nor JSON: {error}"))?;
-        found.extend(documents.into_iter().filter_map(|document| Document::of(&file, document)));
+        found.extend(documents.into_iter().filter_map(|document| Document::of(&file, document, kinds)));
     }
     if found.is_empty() {
         let names: Vec<String> = files.iter().map(|path| shown(path)).collect();
@@ -95,13 +103,13 @@ fn shown(path: &Path) -> String {
 }
 
 impl Document {
-    fn of(file: &str, document: yaml::Document) -> Option<Self> {
+    fn of(file: &str, document: yaml::Document, kinds: &[Kind]) -> Option<Self> {
         let mut value = document.value;
         let text = |value: &Value, path: &[&str]| value.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         if text(&value, &["apiVersion"]).split('/').next() != Some(GROUP) {
             return None;
         }
-        let kind = Kind::read(&text(&value, &["kind"]))?;
+        let kind = Kind::read(&text(&value, &["kind"])).filter(|kind| kinds.contains(kind))?;
         let mut slips: Vec<String> =
             document.duplicates.iter().map(|key| format!("{}: {key}; the last one counts", key.path)).collect();
         slips.extend(correct(&mut value).iter().map(ToString::to_string));
@@ -126,13 +134,22 @@ impl Document {
         format!("{}: {} {}{slash}{}", self.file, self.kind.as_str(), self.namespace, self.name)
     }
 
+    /// The metadata, or why it is none.
+    pub(super) fn metadata(&self) -> Result<ObjectMeta, String> {
+        let Some(metadata) = self.value.get("metadata") else { return Ok(ObjectMeta::default()) };
+        serde_json::from_slice(&metadata.to_vec()).map_err(|error| format!("metadata: {}", plain(&error)))
+    }
+
     /// The spec as one of its kind, or why it is none: with the field, where that can be told.
     pub(super) fn spec<T: DeserializeOwned>(&self) -> Result<T, String> {
         if self.name.is_empty() {
-            return Err("metadata.name: Required value: name the profile".to_owned());
+            return Err(format!("metadata.name: Required value: name the {}", self.kind.as_str()));
         }
         let spec = self.value.get("spec").and_then(Value::as_object);
-        let spec = spec.ok_or("spec: Required value: say what the profile offers")?;
+        let spec = spec.ok_or_else(|| match self.kind {
+            Kind::Shoot => "spec: Required value: say what the Shoot uses",
+            Kind::Public | Kind::Private | Kind::Namespaced => "spec: Required value: say what the profile offers",
+        })?;
         serde_json::from_slice(&Value::Object(spec.clone()).to_vec()).map_err(|whole| {
             let fields = spec.iter().filter_map(|(field, value)| misread::<T>(field, value));
             fields

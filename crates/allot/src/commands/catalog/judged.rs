@@ -123,7 +123,7 @@ impl Judged {
     }
 
     pub(super) fn of(files: &[PathBuf], now: Timestamp) -> Result<Judged, Failure> {
-        let documents = files::read(files)?;
+        let documents = files::read(files, &Kind::PROFILES)?;
         let mut judged = Judged::default();
         let mut parents: BTreeMap<String, Option<Known>> = BTreeMap::new();
         for document in documents.iter().filter(|document| document.kind == Kind::Public) {

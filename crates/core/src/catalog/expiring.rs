@@ -1,0 +1,142 @@
+//! Which versions of a catalog expire soon or have expired, in which profiles, and which Shoots use them: for people who
+//! plan. What the platform itself takes out, and when, is `expiry`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use allotment_api::catalog::Date;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+
+use super::dates::later;
+use super::index::{Catalog, KeptShoot, ProfileKey};
+use super::parent::Parent;
+use super::reference::ProfileKind;
+use super::versions::{VersionKey, dated};
+use crate::write::ObjectKey;
+
+/// A profile by its place, as programs read it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProfileName {
+    /// `CloudProfile` or `PrivateCloudProfile`.
+    pub kind: &'static str,
+    /// Namespace of a private one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl From<ProfileKey> for ProfileName {
+    fn from(key: ProfileKey) -> Self {
+        let (kind, namespace, name) = match key {
+            ProfileKey::Cloud(name) => (ProfileKind::CloudProfile, String::new(), name),
+            ProfileKey::Private(key) => (ProfileKind::PrivateCloudProfile, key.namespace, key.name),
+        };
+        ProfileName { kind: kind.as_str(), namespace, name }
+    }
+}
+
+/// A version that expires, at one date: a private profile that extends it has it a second time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Expiring {
+    /// The CloudProfile that has it, or whose private profile adds it.
+    pub cloud_profile: String,
+    /// Name of the image; nothing for Kubernetes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The version.
+    pub version: String,
+    /// Its entry in a profile.
+    pub path: String,
+    /// Its date: the later one of a private profile and its parent.
+    pub expires: Date,
+    /// Whether that has passed.
+    pub expired: bool,
+    /// The profiles that it has that date in: private ones if they name it themselves, or Shoots on them use it.
+    pub profiles: Vec<ProfileName>,
+    /// The live Shoots on these that use it, by namespace and name.
+    pub shoots: Vec<String>,
+}
+
+/// The versions of a CloudProfile and of the private ones on it that have expired at `now` or will have at `until`, the
+/// earliest first.
+pub fn expiring(catalog: &Catalog, parent: &Parent, now: Timestamp, until: Timestamp) -> Vec<Expiring> {
+    let mut rows = Rows { parent: parent.name(), rows: BTreeMap::new(), now, until };
+    let spec = parent.spec();
+    let name = ProfileKey::Cloud(parent.name().to_owned());
+    let users = live_users(catalog, &name);
+    for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
+        rows.put(&key, date, &name, &users);
+    }
+    for (place, private) in catalog.children(parent.name()) {
+        let name = ProfileKey::Private(place.clone());
+        let users = live_users(catalog, &name);
+        let own: BTreeMap<VersionKey<'_>, Option<&Date>> =
+            dated(private.spec.kubernetes.as_ref(), &private.spec.machine_images).collect();
+        for (key, date) in &own {
+            rows.put(key, effective(parent, key, *date), &name, &users);
+        }
+        let inherited = users.iter().flat_map(|(_, shoot)| shoot.versions());
+        let inherited: BTreeSet<VersionKey<'_>> = inherited.filter(|key| !own.contains_key(key)).collect();
+        for key in inherited {
+            rows.put(&key, parent.date(&key).flatten(), &name, &users);
+        }
+    }
+    rows.rows.into_values().collect()
+}
+
+/// The date that holds where a private profile names a version: nothing where it never expires, or cannot be named.
+pub fn effective<'a>(parent: &'a Parent, key: &VersionKey<'_>, own: Option<&'a Date>) -> Option<&'a Date> {
+    match (parent.date(key), key) {
+        (Some(inherited), _) => later(inherited, own),
+        (None, VersionKey::Image(..)) => own,
+        // Versions of Kubernetes the parent has to have.
+        (None, VersionKey::Kubernetes(_)) => None,
+    }
+}
+
+fn live_users<'a>(catalog: &'a Catalog, profile: &ProfileKey) -> Vec<(&'a ObjectKey, &'a Arc<KeptShoot>)> {
+    catalog.shoots_on(profile).filter(|(_, shoot)| shoot.is_live()).collect()
+}
+
+/// What was found so far.
+struct Rows<'a> {
+    parent: &'a str,
+    /// By date and path.
+    rows: BTreeMap<(Timestamp, String), Expiring>,
+    now: Timestamp,
+    until: Timestamp,
+}
+
+impl Rows<'_> {
+    fn put(
+        &mut self,
+        key: &VersionKey<'_>,
+        date: Option<&Date>,
+        profile: &ProfileKey,
+        users: &[(&ObjectKey, &Arc<KeptShoot>)],
+    ) {
+        let Some((date, at)) = date.and_then(|date| Some((date, date.at()?))) else { return };
+        if at > self.until {
+            return;
+        }
+        let path = key.to_string();
+        let row = self.rows.entry((at, path.clone())).or_insert_with(|| Expiring {
+            cloud_profile: self.parent.to_owned(),
+            image: match key {
+                VersionKey::Kubernetes(_) => None,
+                VersionKey::Image(image, _) => Some((*image).to_owned()),
+            },
+            version: key.version().to_owned(),
+            path,
+            expires: date.clone(),
+            expired: at <= self.now,
+            profiles: Vec::new(),
+            shoots: Vec::new(),
+        });
+        row.profiles.push(ProfileName::from(profile.clone()));
+        row.shoots.extend(users.iter().filter(|(_, shoot)| shoot.uses(key)).map(|(place, _)| place.to_string()));
+    }
+}
