@@ -5,8 +5,10 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io::Write;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use allotment_store::Entry;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -22,11 +24,49 @@ type FrameStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 /// The body of a reply.
 pub struct ResponseBody(Inner);
 
+/// A part of a body.
+pub(crate) enum Piece {
+    Bytes(Bytes),
+    /// The stored form of an object from this byte on. What is held packed is unpacked when its turn comes, so that a
+    /// long list of large objects is never there whole.
+    Stored(Arc<Entry>, usize),
+}
+
+impl Piece {
+    /// The stored form of an object, from the byte `from` on.
+    pub(crate) fn of(entry: &Arc<Entry>, from: usize) -> Self {
+        match entry.plain_body() {
+            Some(body) => Piece::Bytes(body.slice(from..)),
+            None => Piece::Stored(Arc::clone(entry), from),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Stored(entry, from) => entry.body_len() - from,
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Piece::Bytes(bytes) => bytes,
+            Piece::Stored(entry, from) => entry.body().slice(from..),
+        }
+    }
+}
+
+impl From<Bytes> for Piece {
+    fn from(bytes: Bytes) -> Self {
+        Piece::Bytes(bytes)
+    }
+}
+
 enum Inner {
     /// Pieces and how many bytes are left.
-    Pieces(VecDeque<Bytes>, usize),
+    Pieces(VecDeque<Piece>, usize),
     /// The same, compressed on the way.
-    Gzip(VecDeque<Bytes>, Option<GzEncoder<Vec<u8>>>),
+    Gzip(VecDeque<Piece>, Option<GzEncoder<Vec<u8>>>),
     /// Frames as they come.
     Stream(FrameStream),
 }
@@ -34,7 +74,7 @@ enum Inner {
 impl ResponseBody {
     /// No body.
     pub fn empty() -> Self {
-        ResponseBody::pieces([])
+        ResponseBody::pieces([Bytes::new()])
     }
 
     /// Bytes at hand.
@@ -43,9 +83,9 @@ impl ResponseBody {
     }
 
     /// Many pieces, one after the other.
-    pub(crate) fn pieces(pieces: impl IntoIterator<Item = Bytes>) -> Self {
-        let pieces: VecDeque<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
-        let left = pieces.iter().map(Bytes::len).sum();
+    pub(crate) fn pieces(pieces: impl IntoIterator<Item = impl Into<Piece>>) -> Self {
+        let pieces: VecDeque<Piece> = pieces.into_iter().map(Into::into).filter(|piece| piece.len() > 0).collect();
+        let left = pieces.iter().map(Piece::len).sum();
         ResponseBody(Inner::Pieces(pieces, left))
     }
 
@@ -89,27 +129,27 @@ impl Default for ResponseBody {
 }
 
 /// Takes about one portion off the front.
-fn take_portion(pieces: &mut VecDeque<Bytes>) -> Option<Bytes> {
-    let first = pieces.pop_front()?;
-    let next = pieces.front().map_or(0, Bytes::len);
+fn take_portion(pieces: &mut VecDeque<Piece>) -> Option<Bytes> {
+    let first = pieces.pop_front()?.into_bytes();
+    let next = pieces.front().map_or(0, Piece::len);
     if next == 0 || first.len() + next > PORTION {
         return Some(first);
     }
     let mut len = first.len();
-    let fits = |piece: &&Bytes| {
+    let fits = |piece: &&Piece| {
         len += piece.len();
         len <= PORTION
     };
     let count = pieces.iter().take_while(fits).count();
-    let portion: usize = pieces.iter().take(count).map(Bytes::len).sum();
+    let portion: usize = pieces.iter().take(count).map(Piece::len).sum();
     let mut portion = Vec::with_capacity(first.len() + portion);
     portion.extend_from_slice(&first);
-    pieces.drain(..count).for_each(|piece| portion.extend_from_slice(&piece));
+    pieces.drain(..count).for_each(|piece| portion.extend_from_slice(&piece.into_bytes()));
     Some(Bytes::from(portion))
 }
 
 /// Compresses portions until there is something to send; `None` when everything has been sent.
-fn take_compressed(pieces: &mut VecDeque<Bytes>, encoder: &mut Option<GzEncoder<Vec<u8>>>) -> Option<Bytes> {
+fn take_compressed(pieces: &mut VecDeque<Piece>, encoder: &mut Option<GzEncoder<Vec<u8>>>) -> Option<Bytes> {
     loop {
         let Some(portion) = take_portion(pieces) else {
             // Writing into memory cannot fail.
@@ -118,7 +158,7 @@ fn take_compressed(pieces: &mut VecDeque<Bytes>, encoder: &mut Option<GzEncoder<
         // A piece is as large as it was stored; what is compressed at once is not.
         let rest = portion.len().saturating_sub(PORTION);
         if rest > 0 {
-            pieces.push_front(portion.slice(PORTION..));
+            pieces.push_front(portion.slice(PORTION..).into());
         }
         let writer = encoder.as_mut()?;
         writer.write_all(portion.get(..portion.len() - rest)?).ok()?;
@@ -165,6 +205,8 @@ impl Body for ResponseBody {
 mod tests {
     use std::io::Read;
 
+    use allotment_store::Revision;
+    use allotment_store::conformance::{self, key};
     use http_body_util::BodyExt;
 
     use super::*;
@@ -182,9 +224,36 @@ mod tests {
         assert_eq!(body.size_hint().exact(), Some(expect.len() as u64));
         assert_eq!(collect(body).await, expect);
 
-        let packed = collect(ResponseBody::pieces(pieces).gzip()).await;
+        assert_eq!(unpacked(ResponseBody::pieces(pieces)).await, expect);
+    }
+
+    async fn unpacked(body: ResponseBody) -> Vec<u8> {
+        let packed = collect(body.gzip()).await;
         let mut plain = Vec::new();
         flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut plain).expect("is gzip");
-        assert_eq!(plain, expect);
+        plain
+    }
+
+    #[tokio::test]
+    async fn objects_that_are_held_packed_arrive_whole() {
+        let pieces = || {
+            let lengths = [0, 20_000, 300_000, 100, 70_000];
+            let entries = lengths.map(|len| {
+                let key = key("t", "n", &len.to_string());
+                Arc::new(Entry::of(key, Revision(1234), conformance::body(&"x".repeat(len))))
+            });
+            assert!(entries.iter().any(|entry| entry.plain_body().is_none()), "something is packed");
+            entries
+                .into_iter()
+                .enumerate()
+                .map(|(index, entry)| (Piece::of(&entry, index % 2), entry))
+                .collect::<Vec<_>>()
+        };
+        let expect: Vec<u8> =
+            pieces().iter().enumerate().flat_map(|(index, (_, entry))| entry.body()[index % 2..].to_vec()).collect();
+        let body = || ResponseBody::pieces(pieces().into_iter().map(|(piece, _)| piece));
+        assert_eq!(body().size_hint().exact(), Some(expect.len() as u64));
+        assert_eq!(collect(body()).await, expect);
+        assert_eq!(unpacked(body()).await, expect);
     }
 }

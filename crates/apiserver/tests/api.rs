@@ -17,6 +17,7 @@ use std::time::Duration;
 use allotment_apiserver::service::ConnectionTenant;
 use allotment_machinery::json;
 use allotment_machinery::json::{Number, Value, parse};
+use allotment_store::conformance::noise;
 use allotment_store::{Faults, Store as _, Tenant};
 use http_body_util::BodyExt as _;
 use world::{Reply, World};
@@ -428,7 +429,7 @@ async fn a_watch_that_is_not_read_is_dropped_by_the_history_and_nobody_else_feel
     let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", world.revision().await);
     let (mut slow, mut quick) = (world.watch(&path).await, world.watch(&path).await);
     // Twice as much as the history of a small landscape keeps.
-    let text = |number: usize| format!("{number} {}", "x".repeat(100_000));
+    let text = |number: usize| format!("{number} {}", noise(100_000, 1));
     for number in 0..UPDATES {
         world.patch(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"text": (text(number))}})).await;
         let event = world::next(&mut quick).await.expect("goes on");
@@ -445,6 +446,47 @@ async fn a_watch_that_is_not_read_is_dropped_by_the_history_and_nobody_else_feel
     assert_eq!(end.at(&["object", "code"]).and_then(Value::as_i64), Some(410), "{end}");
     assert!(world::next(&mut slow).await.is_none(), "the watch ends");
     assert_eq!(seen, 0, "nothing was kept for it");
+}
+
+#[tokio::test]
+async fn large_objects_that_are_held_packed_are_shown_as_all_others() {
+    let world = World::new().await;
+    world.until(&format!("{CONFIG_MAPS}/kube-root-ca.crt"), |reply| reply.code == 200).await;
+    let from = world.revision().await;
+    // One is packed to nearly nothing, one to half, one not at all, and one is small.
+    let half = noise(30_000, 1);
+    let texts = [("a", "x".repeat(300_000)), ("b", half.repeat(2)), ("c", noise(100_000, 2)), ("d", "x".to_owned())];
+    for (name, text) in &texts {
+        let metadata = json!({"name": (*name), "labels": {"of": "the-test"}});
+        let made = world.create(CONFIG_MAPS, json!({"metadata": metadata, "data": {"text": (text.as_str())}})).await;
+        let read = world.get(&format!("{CONFIG_MAPS}/{name}")).await;
+        assert_eq!(made.body, read.body, "{name}");
+        assert_eq!(read.body.at(&["data", "text"]), Some(&Value::from(text.as_str())), "{name}");
+        let again = world.patch(&format!("{CONFIG_MAPS}/{name}"), &json!({"data": {"text": (text.as_str())}})).await;
+        assert_eq!(again.body, read.body, "{name}: nothing changed");
+    }
+    let shown = |object: &Value| object.at(&["data", "text"]).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let wanted: Vec<String> = texts.iter().map(|(_, text)| text.clone()).collect();
+    for query in ["labelSelector=of%3Dthe-test", "fieldSelector=metadata.name!%3Dkube-root-ca.crt"] {
+        let list = world.get(&format!("{CONFIG_MAPS}?{query}")).await;
+        let items = list.body.get("items").and_then(Value::as_array).expect("a list");
+        assert_eq!(items.iter().map(shown).collect::<Vec<_>>(), wanted, "{query}");
+        let mut watch = world.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={from}&{query}")).await;
+        for text in &wanted {
+            let event = world::next(&mut watch).await.expect("goes on");
+            assert_eq!(event.get("object").map(shown).as_ref(), Some(text), "{query}");
+        }
+    }
+    // It leaves the selection: the watch shows it as it was, at the revision of the change.
+    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={}&labelSelector=of%3Dthe-test", world.revision().await);
+    let mut watch = world.watch(&path).await;
+    let small = json!({"metadata": {"labels": {"of": null}}, "data": {"text": "small"}});
+    let changed = world.patch(&format!("{CONFIG_MAPS}/a"), &small).await.body;
+    let event = world::next(&mut watch).await.expect("goes on");
+    let object = event.get("object").expect("an object");
+    assert_eq!((event.at(&["type"]), shown(object)), (Some(&Value::from("DELETED")), wanted[0].clone()));
+    let revision = ["metadata", "resourceVersion"];
+    assert_eq!(object.at(&revision), changed.at(&revision));
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ impl Planted {
                 if BINDINGS.iter().any(|binding| is(&key, binding)) && key.name.starts_with("access-") =>
             {
                 let Some(entry) = memory.get(&key).await? else { return Err(StoreError::Conflict { current: None }) };
-                let unlabelled = altered(&entry.body, |object| {
+                let unlabelled = altered(&entry.body(), |object| {
                     if let Some(metadata) = object.object_mut("metadata") {
                         metadata.remove("labels");
                     }
@@ -176,7 +176,7 @@ impl Planted {
         if self.bug != Bug::RoomMiscounted || entry.resource.as_str() != PURPOSES {
             return entry;
         }
-        let body = altered(&entry.body, |object| {
+        let body = altered(&entry.body(), |object| {
             let spec = object.object_mut("spec");
             if let Some(spec) = spec
                 && let Some(most) = spec.get("maxTenants").and_then(Value::as_i64)
@@ -227,14 +227,7 @@ async fn fabricated(memory: &Memory, key: &Key, body: &Encoded) -> Result<Outcom
 
 /// An object that is not there, as if it were.
 pub(crate) fn phantom(key: &Key, revision: Revision, body: &Encoded) -> Entry {
-    Entry {
-        resource: key.resource.clone(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-        revision,
-        body: body.at_revision(revision.0).into(),
-        splice: body.splice as u32,
-    }
+    Entry::of(key.clone(), revision, body.clone())
 }
 
 fn at(entry: &Entry, revision: Revision, body: &Encoded) -> Entry {

@@ -394,7 +394,8 @@ fn check_credentials(event: &Event, broken: &mut Vec<String>) {
     if entry.resource.as_str() == "secrets" && &*entry.namespace == names::PLANES_NAMESPACE {
         return;
     }
-    let text = std::str::from_utf8(&entry.body).unwrap_or_default();
+    let body = entry.body();
+    let text = std::str::from_utf8(&body).unwrap_or_default();
     if SIGNS.iter().any(|sign| text.contains(sign)) {
         let resource = entry.resource.as_str();
         broken.push(format!("{resource} {}/{} holds a private key", entry.namespace, entry.name));

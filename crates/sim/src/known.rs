@@ -64,7 +64,7 @@ pub(crate) fn change<T: DeserializeOwned + Clone>(
         objects.remove(&key);
         return Ok(Change { key, before, after: None });
     }
-    let after: T = serde_json::from_slice(&event.entry.body)
+    let after: T = serde_json::from_slice(&event.entry.body())
         .map_err(|error| format!("{} {key} cannot be read: {error}", event.entry.resource.as_str()))?;
     objects.insert(key.clone(), after.clone());
     Ok(Change { key, before, after: Some(after) })
@@ -94,7 +94,7 @@ impl Known {
             self.inside.remove(&place);
             return None;
         }
-        let object: Value = serde_json::from_slice(&event.entry.body).ok()?;
+        let object: Value = serde_json::from_slice(&event.entry.body()).ok()?;
         self.inside.insert(place, object.clone());
         Some(object)
     }

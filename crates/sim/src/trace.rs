@@ -53,7 +53,7 @@ impl Trace {
 fn digest(event: &Event) -> u64 {
     let mut hasher = DefaultHasher::new();
     if matches!(event.entry.resource.as_str(), "secrets" | "configmaps") {
-        let mut object: Value = serde_json::from_slice(&event.entry.body).unwrap_or_default();
+        let mut object: Value = serde_json::from_slice(&event.entry.body()).unwrap_or_default();
         for field in ["data", "stringData", "binaryData"] {
             if let Some(data) = object.get_mut(field).and_then(Value::as_object_mut) {
                 data.values_mut().for_each(|value| *value = Value::Null);
@@ -66,7 +66,7 @@ fn digest(event: &Event) -> u64 {
         }
         object.to_string().hash(&mut hasher);
     } else {
-        event.entry.body.hash(&mut hasher);
+        event.entry.body().hash(&mut hasher);
     }
     hasher.finish()
 }

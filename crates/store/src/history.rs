@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::body::Content;
 use crate::objects::Objects;
 use crate::{Entry, Event, EventKind, Resource, Revision, Template, Tenant};
 
@@ -14,7 +15,8 @@ use crate::{Entry, Event, EventKind, Resource, Revision, Template, Tenant};
 pub struct HistoryLimits {
     /// Events at most.
     pub events: usize,
-    /// Bytes at most: bodies, and [`EVENT_COST`] for each event.
+    /// Bytes at most: bodies as they are held that are there for the history alone, and [`EVENT_COST`] for each
+    /// event.
     pub bytes: usize,
 }
 
@@ -38,7 +40,18 @@ pub const EVENT_COST: usize = 256;
 
 /// What an object counts for.
 pub(crate) fn cost(entry: &Entry) -> usize {
-    entry.body.len() + EVENT_COST
+    entry.body.held().len() + EVENT_COST
+}
+
+/// What an event counts for: what was there before it, which nobody but the history has any more, and itself. What it
+/// left is among the objects, or before a later event; but for the last state of what it took away, which is held
+/// apart from the state before only where both are not one packed block.
+fn cost_of_event(event: &Event) -> usize {
+    let before = event.previous.as_deref();
+    let kept = before.map_or(0, |before| before.body.held().len());
+    let shared = before.is_some_and(|before| before.body.shares(&event.entry.body));
+    let last = if event.kind == EventKind::Deleted && !shared { event.entry.body.held().len() } else { 0 };
+    EVENT_COST + kept + last
 }
 
 /// One change of the state.
@@ -82,8 +95,7 @@ impl Seed {
                 namespace: entry.namespace.clone(),
                 name: entry.name.clone(),
                 revision: Revision(revision),
-                body: entry.body.at_revision(revision).into(),
-                splice: entry.body.splice as u32,
+                body: Content::of(entry.body.clone()).at(Revision(revision)),
             })
         });
         Seed::from_entries(template.id.clone(), entries.collect())
@@ -194,7 +206,7 @@ impl History {
 
     fn cost(change: &Change) -> usize {
         match change {
-            Change::Object(event) => cost(&event.entry),
+            Change::Object(event) => cost_of_event(event),
             Change::Instantiated(..) | Change::Dropped(_) => EVENT_COST,
         }
     }
@@ -231,5 +243,41 @@ impl History {
     pub(crate) fn since(&self, revision: u64) -> impl Iterator<Item = (u64, Option<&Change>)> {
         let skip = (revision.saturating_sub(self.floor) as usize).min(self.slots.len());
         (self.floor + 1 + skip as u64..).zip(self.slots.range(skip..).map(Option::as_ref))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{body, key, noise};
+
+    fn entry(revision: u64, data: &str) -> Arc<Entry> {
+        Arc::new(Entry::of(key("t", "a", "x"), Revision(revision), body(data)))
+    }
+
+    fn event(kind: EventKind, entry: Arc<Entry>, previous: Option<&Arc<Entry>>) -> Event {
+        let (tenant, revision) = (Tenant::logical("t"), entry.revision);
+        Event { tenant, revision, kind, entry, previous: previous.cloned() }
+    }
+
+    #[test]
+    fn an_event_counts_for_what_is_there_for_it_alone() {
+        let (small, plain) = (entry(1, "x"), entry(2, &noise(100_000, 1)));
+        let packed = entry(3, &noise(50_000, 1).repeat(2));
+        let [of_small, of_plain, of_packed] = [&small, &plain, &packed].map(|entry| entry.body.held().len());
+        assert!(of_packed < 60_000);
+        let last = |entry: &Arc<Entry>| {
+            let body = entry.body.content(entry.revision).at(Revision(9));
+            Arc::new(Entry { body, revision: Revision(9), ..(**entry).clone() })
+        };
+        for (event, wanted) in [
+            (event(EventKind::Added, plain.clone(), None), 0),
+            (event(EventKind::Modified, plain.clone(), Some(&small)), of_small),
+            (event(EventKind::Modified, small.clone(), Some(&packed)), of_packed),
+            (event(EventKind::Deleted, last(&plain), Some(&plain)), 2 * of_plain),
+            (event(EventKind::Deleted, last(&packed), Some(&packed)), of_packed),
+        ] {
+            assert_eq!(cost_of_event(&event), EVENT_COST + wanted, "{event:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! are bytes in the stored form of [`allotment_machinery::object`].
 
 mod bells;
+mod body;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod cursor;

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use crate::cursor::Cursor;
 use crate::history::{Change, HistoryLimits};
-use crate::shared::{Pending, Shared};
+use crate::shared::{Order, Pending, Shared};
 use crate::state::State;
 use crate::{
     Entry, Event, Key, ListQuery, Outcome, Page, Resource, Revision, Store, StoreError, Tenant, Watch, WatchScope,
@@ -156,6 +156,7 @@ impl Memory {
     }
 
     fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+        let write = Order::from(write);
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let revision = self.shared.revision().0 + 1;
         let prepared = self.shared.prepare(&Pending::new(), write, revision)?;

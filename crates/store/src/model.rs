@@ -1,11 +1,13 @@
 //! What goes into and comes out of a store.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use allotment_machinery::object::Encoded;
 use bytes::Bytes;
 
+use crate::body::{Body, Content};
 use crate::{Key, Resource, Revision, Scope, Tenant};
 
 /// An object at a revision. Shared: never changed, only replaced. It does not say whose it is: what comes
@@ -21,13 +23,48 @@ pub struct Entry {
     pub name: Arc<str>,
     /// The write that made this state of it: its `resourceVersion`.
     pub revision: Revision,
-    /// The stored form, `metadata.resourceVersion` included.
-    pub body: Bytes,
-    /// Where in `body` the member `"resourceVersion":"…",` begins.
-    pub splice: u32,
+    pub(crate) body: Body,
 }
 
 impl Entry {
+    /// What `key` names, as the write `revision` leaves it. Stores make their own; this is for who stands in for one.
+    pub fn of(key: Key, revision: Revision, body: Encoded) -> Self {
+        let Key { resource, namespace, name, .. } = key;
+        Entry { resource, namespace, name, revision, body: Content::of(body).at(revision) }
+    }
+
+    /// The stored form, `metadata.resourceVersion` included: what is held, or, where that is packed, unpacked. The
+    /// latter is done anew each time, some microseconds for each ten thousand bytes: ask once, and keep it while it is
+    /// needed.
+    pub fn body(&self) -> Cow<'_, Bytes> {
+        self.body.form(self.revision)
+    }
+
+    /// The stored form, if it is held as it is: then it can be kept without holding more.
+    pub fn plain_body(&self) -> Option<&Bytes> {
+        Some(self.body.held()).filter(|_| self.body.packed().is_none())
+    }
+
+    /// Whether the stored form is this one. It is unpacked only if their lengths agree.
+    pub fn has_body(&self, form: &[u8]) -> bool {
+        self.body_len() == form.len() && **self.body() == *form
+    }
+
+    /// The stored form as it would be at another revision.
+    pub fn body_at(&self, revision: Revision) -> Bytes {
+        self.body.form_at(self.revision, revision)
+    }
+
+    /// How long the stored form is. Nothing is unpacked for it.
+    pub fn body_len(&self) -> usize {
+        self.body.len(self.revision)
+    }
+
+    /// Where in the stored form the member `"resourceVersion":"…",` begins.
+    pub fn splice(&self) -> usize {
+        self.body.splice() as usize
+    }
+
     /// The key of it in the key space of `tenant`.
     pub fn key(&self, tenant: &Tenant) -> Key {
         Key {
@@ -41,7 +78,8 @@ impl Entry {
     /// Whether its UID is this one, as told by where the stored form has it. `false` may also mean that the text
     /// would have to be escaped.
     pub fn has_uid(&self, uid: &str) -> bool {
-        let member = self.body.get(self.splice as usize..).unwrap_or_default();
+        let body = self.body();
+        let member = body.get(self.splice()..).unwrap_or_default();
         let revision = format!("\"resourceVersion\":\"{}\",\"uid\":\"{uid}\"", self.revision);
         !uid.contains(['"', '\\']) && member.starts_with(revision.as_bytes())
     }

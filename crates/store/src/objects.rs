@@ -164,6 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::body::Body;
     use crate::{Resource, Revision};
 
     fn entry(namespace: u8, name: u16, revision: u64) -> Arc<Entry> {
@@ -172,8 +173,7 @@ mod tests {
             namespace: Arc::from(format!("{namespace}")),
             name: Arc::from(format!("{name:05}")),
             revision: Revision(revision),
-            body: Bytes::new(),
-            splice: 0,
+            body: Body::plain(Bytes::new(), 0),
         })
     }
 

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use allotment_machinery::object::Encoded;
-
+use crate::body::Content;
 use crate::history::{Change, Seed};
 use crate::state::State;
-use crate::{Entry, Event, EventKind, Expect, Key, ListQuery, Outcome, Page, Revision, StoreError, Tenant, Write};
+use crate::{
+    Entry, Event, EventKind, Expect, Key, ListQuery, Outcome, Page, Revision, StoreError, Template, Tenant, Write,
+};
 
 /// The state that all clones of an engine, its writer and its watches share.
 #[derive(Debug)]
@@ -28,10 +29,30 @@ pub(crate) struct Prepared {
 /// Objects that writes before this one will have changed, but that nobody sees yet.
 pub(crate) type Pending = BTreeMap<Key, Option<Arc<Entry>>>;
 
-impl Write {
+/// A write whose bodies are as they will be held. Whoever asks for one makes it of his [`Write`], before he waits for
+/// his turn: packing takes time, and the one that orders all writes has none to spare.
+pub(crate) enum Order {
+    Put { key: Key, expect: Expect, body: Content },
+    Delete { key: Key, expect: Revision, last: Option<Content> },
+    Instantiate { tenant: Tenant, template: Arc<Template> },
+    DropTenant { tenant: Tenant },
+}
+
+impl From<Write> for Order {
+    fn from(write: Write) -> Self {
+        match write {
+            Write::Put { key, expect, body } => Order::Put { key, expect, body: Content::of(body) },
+            Write::Delete { key, expect, last } => Order::Delete { key, expect, last: last.map(Content::of) },
+            Write::Instantiate { tenant, template } => Order::Instantiate { tenant, template },
+            Write::DropTenant { tenant } => Order::DropTenant { tenant },
+        }
+    }
+}
+
+impl Order {
     /// Whether it concerns a whole key space. Such a write can only be prepared when nothing is pending.
     pub(crate) fn is_wide(&self) -> bool {
-        matches!(self, Write::Instantiate { .. } | Write::DropTenant { .. })
+        matches!(self, Order::Instantiate { .. } | Order::DropTenant { .. })
     }
 }
 
@@ -73,35 +94,35 @@ impl Shared {
         self.read().ring(&changes);
     }
 
-    /// What `write` would do as `revision`, after what is `pending`.
-    pub(crate) fn prepare(&self, pending: &Pending, write: Write, revision: u64) -> Result<Prepared, StoreError> {
-        debug_assert!(pending.is_empty() || !write.is_wide());
-        match write {
-            Write::Put { key, expect, body } => {
+    /// What `order` would do as `revision`, after what is `pending`.
+    pub(crate) fn prepare(&self, pending: &Pending, order: Order, revision: u64) -> Result<Prepared, StoreError> {
+        debug_assert!(pending.is_empty() || !order.is_wide());
+        match order {
+            Order::Put { key, expect, body } => {
                 let (key, current) = self.current(pending, key)?;
                 match (expect, &current) {
                     (Expect::Absent, None) => (),
                     (Expect::Revision(expect), Some(entry)) if entry.revision == expect => (),
                     _ => return Err(StoreError::Conflict { current }),
                 }
-                Ok(Prepared::put(place(key, revision, &body), current))
+                Ok(Prepared::put(place(key, revision, body), current))
             }
-            Write::Delete { key, expect, last } => {
+            Order::Delete { key, expect, last } => {
                 let (key, current) = self.current(pending, key)?;
                 let Some(entry) = current.clone().filter(|entry| entry.revision == expect) else {
                     return Err(StoreError::Conflict { current });
                 };
-                let last = last.unwrap_or_else(|| unspliced(&entry));
-                Ok(Prepared::delete(place(key, revision, &last), entry))
+                let last = last.unwrap_or_else(|| entry.body.content(entry.revision));
+                Ok(Prepared::delete(place(key, revision, last), entry))
             }
-            Write::Instantiate { tenant, template } => {
+            Order::Instantiate { tenant, template } => {
                 let state = self.read();
                 let seed = (!state.has(&tenant)).then(|| state.seeds.get(&template.id).cloned());
                 drop(state);
                 let seed = seed.map(|known| known.unwrap_or_else(|| Arc::new(Seed::new(&template, revision))));
                 Ok(Prepared::wide(seed.map(|seed| Change::Instantiated(tenant, seed)), revision))
             }
-            Write::DropTenant { tenant } => {
+            Order::DropTenant { tenant } => {
                 let there = self.read().has(&tenant);
                 Ok(Prepared::wide(there.then_some(Change::Dropped(tenant)), revision))
             }
@@ -129,11 +150,10 @@ impl Shared {
 }
 
 /// The entry that `key` gets.
-fn place(key: Key, revision: u64, body: &Encoded) -> (Tenant, Entry) {
+fn place(key: Key, revision: u64, body: Content) -> (Tenant, Entry) {
     let Key { tenant, resource, namespace, name } = key;
-    let (revision, splice) = (Revision(revision), body.splice as u32);
-    let entry = Entry { resource, namespace, name, revision, body: body.at_revision(revision.0).into(), splice };
-    (tenant, entry)
+    let revision = Revision(revision);
+    (tenant, Entry { resource, namespace, name, revision, body: body.at(revision) })
 }
 
 impl Prepared {
@@ -165,14 +185,4 @@ impl Prepared {
             pending.insert(event.entry.key(&event.tenant), entry);
         }
     }
-}
-
-/// The object of an entry, without its revision.
-fn unspliced(entry: &Entry) -> Encoded {
-    let member = format!("\"resourceVersion\":\"{}\",", entry.revision);
-    let splice = entry.splice as usize;
-    let mut bytes = Vec::with_capacity(entry.body.len() - member.len());
-    bytes.extend_from_slice(&entry.body[..splice]);
-    bytes.extend_from_slice(&entry.body[splice + member.len()..]);
-    Encoded { bytes, splice }
 }

@@ -328,7 +328,7 @@ pub(super) async fn look_up(
         return Ok(None);
     };
     let object =
-        json::parse(&entry.body).map_err(|_| Refusal::Failed(ApiError::internal("a stored object is damaged")))?;
+        json::parse(&entry.body()).map_err(|_| Refusal::Failed(ApiError::internal("a stored object is damaged")))?;
     let text = |field: &str| object.at(&["metadata", field]).and_then(Value::as_str);
     let uid = text("uid").unwrap_or_default().to_owned();
     let deleted_at = text("deletionTimestamp").and_then(|time| time.parse::<jiff::Timestamp>().ok());

@@ -9,8 +9,8 @@ use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::schema::{Interner, parse_structural};
 use allotment_pki::token_digest;
+use allotment_store::Entry;
 use base64::Engine;
-use bytes::Bytes;
 
 use super::scaled;
 use super::schema::{CustomSchema, Source};
@@ -95,11 +95,15 @@ impl Strategy for CustomStrategy {
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// The row that a definition makes, by the names that it got. Schemas are shared through `interner`;
-/// `body` is the definition as it is stored.
+/// `stored` is the definition as the store has it.
 ///
 /// # Errors
 /// What is wrong with its schemas; nothing if the definition was validated when it was written.
-pub fn kind_from_definition(definition: &Map, body: &Bytes, interner: &Interner) -> Result<Kind, Vec<FieldError>> {
+pub fn kind_from_definition(
+    definition: &Map,
+    stored: Option<&Arc<Entry>>,
+    interner: &Interner,
+) -> Result<Kind, Vec<FieldError>> {
     let mut versions = Vec::new();
     for (index, version) in spec::versions(definition).enumerate() {
         let path = Path::new("spec").child("versions").index(index).child("schema").child("openAPIV3Schema");
@@ -139,7 +143,7 @@ pub fn kind_from_definition(definition: &Map, body: &Bytes, interner: &Interner)
             .into_iter()
             .map(|(version, own)| {
                 let schema =
-                    CustomSchema { own, storage: Arc::clone(&storage), changed, source: source(body, version) };
+                    CustomSchema { own, storage: Arc::clone(&storage), changed, source: source(stored, version) };
                 row(definition, version, schema)
             })
             .collect(),
@@ -181,10 +185,10 @@ fn row(definition: &Map, version: VersionSpec<'_>, schema: CustomSchema) -> Vers
     }
 }
 
-fn source(body: &Bytes, version: VersionSpec<'_>) -> Source {
+fn source(stored: Option<&Arc<Entry>>, version: VersionSpec<'_>) -> Source {
     let digest = token_digest(&version.schema().map(Value::to_vec).unwrap_or_default());
     let name = base64::engine::general_purpose::STANDARD.encode(digest);
-    Source { body: body.clone(), version: version.name().into(), name: name.into() }
+    Source { definition: stored.map(Arc::clone), version: version.name().into(), name: name.into() }
 }
 
 fn deprecation_warning(definition: &Map, version: VersionSpec<'_>) -> Option<String> {

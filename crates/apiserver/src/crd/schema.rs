@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use allotment_machinery::apply::TypeRef;
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{self, Map, Value};
 use allotment_machinery::schema::{self, check_embedded_metadata, normalise_but_floats, prune, settle_floats};
+use allotment_store::Entry;
 
 use super::spec;
 use crate::registry::{DecodeError, Decoded, Published, Schema};
@@ -26,11 +25,11 @@ pub(super) struct CustomSchema {
 }
 
 /// The stored definition that a schema is from. What is published of it, descriptions above all, is read
-/// there when it is asked for: the store holds these bytes anyway.
+/// there when it is asked for: the store holds it anyway.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
-    /// The definition.
-    pub(super) body: Bytes,
+    /// The definition; absent in tests of schemas alone.
+    pub(super) definition: Option<Arc<Entry>>,
     /// The version.
     pub(super) version: Box<str>,
     /// Names the content of its schema.
@@ -96,7 +95,8 @@ impl Schema for CustomSchema {
     }
 
     fn published(&self) -> Published {
-        let Ok(Value::Object(definition)) = json::parse(&self.source.body) else { return Published::Nothing };
+        let stored = self.source.definition.as_ref().and_then(|entry| json::parse(&entry.body()).ok());
+        let Some(Value::Object(definition)) = stored else { return Published::Nothing };
         let version = spec::versions(&definition).find(|version| version.name() == &*self.source.version);
         let schema = version.and_then(|version| version.schema().cloned());
         schema.map_or(Published::Nothing, Published::Structural)

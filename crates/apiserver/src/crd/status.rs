@@ -42,7 +42,7 @@ impl NamesInUse {
             let of_group = entry.name.strip_suffix(group).is_some_and(|front| front.ends_with('.'));
             of_group && *entry.name != *own
         });
-        for definition in others.filter_map(|entry| json::parse(&entry.body).ok()) {
+        for definition in others.filter_map(|entry| json::parse(&entry.body()).ok()) {
             let Some(accepted) = definition.at(&["status", "acceptedNames"]).and_then(Value::as_object) else {
                 continue;
             };

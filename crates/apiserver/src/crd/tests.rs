@@ -3,7 +3,6 @@
 use allotment_machinery::field::FieldError;
 use allotment_machinery::json::{Map, Value, parse};
 use allotment_machinery::schema::Interner;
-use bytes::Bytes;
 
 use super::*;
 use crate::registry::{Operation, Strategy};
@@ -200,7 +199,7 @@ fn versions_are_listed_by_stability_and_share_equal_schemas() {
     let versions: Vec<String> = names.iter().map(|name| version(name, *name == "v1")).collect();
     let made = definition(r#"{"plural":"things","kind":"Thing"}"#, &versions.join(","));
     let interner = Interner::new();
-    let kind = kind_from_definition(&made, &Bytes::new(), &interner).expect("a row");
+    let kind = kind_from_definition(&made, None, &interner).expect("a row");
     let listed: Vec<&str> = kind.versions.iter().map(|version| version.name.as_str()).collect();
     assert_eq!(listed, ["v11", "v2", "v1", "v1beta1", "v1alpha3", "foo"]);
     assert_eq!(interner.len(), 1);
@@ -211,9 +210,8 @@ fn versions_are_listed_by_stability_and_share_equal_schemas() {
 fn no_object_is_made_of_a_kind_that_is_going() {
     let mut made = simple();
     establish(&mut made, &NamesInUse::default(), NOW);
-    let takes_new = |made: &Map| {
-        kind_from_definition(made, &Bytes::new(), &Interner::default()).expect("a row").strategy.takes_new()
-    };
+    let takes_new =
+        |made: &Map| kind_from_definition(made, None, &Interner::default()).expect("a row").strategy.takes_new();
     assert!(takes_new(&made));
     begin_deletion(&mut made, NOW);
     assert!(!takes_new(&made));

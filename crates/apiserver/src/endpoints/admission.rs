@@ -100,7 +100,7 @@ pub(super) async fn check_namespace(cx: &Context, row: &Row, namespace: &str, na
     let Some(entry) = store::find(cx, &key).await? else {
         return Err(ApiError::not_found(About { group: "", resource: "namespaces", name: namespace }));
     };
-    if !is_terminating(&entry.body) {
+    if !is_terminating(&entry.body()) {
         return Ok(());
     }
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");

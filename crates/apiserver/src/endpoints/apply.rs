@@ -127,7 +127,7 @@ pub(super) async fn apply(call: &Call<'_>) -> Result<Reply, ApiError> {
                 None => continue,
             }
         };
-        let old = store::object_of(row, &current.body)?;
+        let old = store::object_of(row, &current.body())?;
         let object = applied(call, &config, Some(&old), force)?;
         match replace_owned(cx, row, current, old, object, options, Revision::Patched).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),

@@ -207,14 +207,15 @@ async fn attempt(admission: &Admission<'_>, mut object: Map, dry_run: bool) -> R
     }
     if dry_run {
         return match store::find(cx, &key).await? {
-            Some(current) => Err(Taken::Yes(already_exists(row, &object, Some(&current.body)))),
+            Some(current) => Err(Taken::Yes(already_exists(row, &object, Some(&current.body())))),
             None => Ok(definitions::as_created(row, unstored(&object, encoded)?)?),
         };
     }
     match store::put(cx, key, Expect::Absent, encoded).await {
-        Ok(entry) => Ok(definitions::as_created(row, entry.body.clone())?),
+        Ok(entry) => Ok(definitions::as_created(row, entry.body().into_owned())?),
         Err(Refused::Conflict(current)) => {
-            Err(Taken::Yes(already_exists(row, &object, current.as_ref().map(|entry| &*entry.body))))
+            let current = current.as_ref().map(|entry| entry.body());
+            Err(Taken::Yes(already_exists(row, &object, current.as_ref().map(|body| &***body))))
         }
         Err(Refused::Failed(error)) => {
             services::after_write(held, Some(&error));

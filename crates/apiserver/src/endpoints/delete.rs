@@ -107,7 +107,7 @@ async fn delete_object(
 ) -> Result<Deleted, ApiError> {
     let key = current.key(&cx.tenant.tenant);
     for _ in 0..ATTEMPTS {
-        let old = store::object_of(row, &current.body)?;
+        let old = store::object_of(row, &current.body())?;
         check_preconditions(row, &old, &current, options)?;
         if let Some(why) = row.kind.strategy.refuses_deletion(&old) {
             return Err(ApiError::forbidden(about(row, &current.name), &why));
@@ -205,7 +205,7 @@ async fn attempt(
         let last = if options.dry_run { None } else { store::delete(cx, key, current.revision).await? };
         // Its last state, at the revision of the deletion.
         let revision = last.as_ref().map_or(current.revision, |entry| entry.revision);
-        let mut body = last.map_or_else(|| current.body.clone(), |entry| entry.body.clone());
+        let mut body = last.as_deref().unwrap_or(&current).body().into_owned();
         if row.kind.strategy.ends_gracefully() {
             begin_deletion(cx, row, &mut object);
             let encoded = store::encode(row, &object).map_err(Refused::Failed)?;
@@ -216,11 +216,11 @@ async fn attempt(
     begin_deletion(cx, row, &mut object);
     let encoded = store::encode(row, &object).map_err(Refused::Failed)?;
     let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
-    if options.dry_run || unchanged == current.body {
+    if options.dry_run || current.has_body(&unchanged) {
         return Ok(Deleted::Marked { body: unchanged });
     }
     let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await?;
-    Ok(Deleted::Marked { body: entry.body.clone() })
+    Ok(Deleted::Marked { body: entry.body().into_owned() })
 }
 
 /// What becomes of dependents where nobody says it: what finalizers say holds, else what the kind does.

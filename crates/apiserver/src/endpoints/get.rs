@@ -14,7 +14,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Reply, ApiError> {
     let key = store::named(call)?;
     check_revision(call).await?;
     let entry = store::get(cx, row, &key).await?;
-    Ok(Reply::Object { code: 200, body: entry.body.clone() })
+    Ok(Reply::Object { code: 200, body: entry.body().into_owned() })
 }
 
 /// The newest state is always new enough, unless the client has seen a revision that we have not.

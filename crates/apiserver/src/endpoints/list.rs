@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use memchr::memmem::Finder;
 
 use super::options::{ListOptions, RevisionMatch};
-use super::store;
+use super::store::{self, Stored};
 use super::{Call, Reply};
 use crate::registry::Row;
 use crate::status::ApiError;
@@ -81,8 +81,8 @@ impl Selection {
     }
 
     /// Whether the stored object is selected.
-    pub(super) fn selects(&self, row: &Row, entry: &Entry) -> bool {
-        self.is_everything() || (self.selects_names(entry) && self.selects_content(row, entry))
+    pub(super) fn selects(&self, row: &Row, stored: &Stored<'_>) -> bool {
+        self.is_everything() || (self.selects_names(stored.entry()) && self.selects_content(row, stored))
     }
 
     /// What can be told without reading the object.
@@ -97,16 +97,16 @@ impl Selection {
         })
     }
 
-    fn selects_content(&self, row: &Row, entry: &Entry) -> bool {
+    fn selects_content(&self, row: &Row, stored: &Stored<'_>) -> bool {
         let of_metadata = |field: &str| matches!(field, "metadata.name" | "metadata.namespace");
         let needs_fields = self.fields.terms().iter().any(|term| !of_metadata(&term.field));
         if self.labels.is_everything() && !needs_fields {
             return true;
         }
-        if !self.keys.iter().all(|key| key.find(&entry.body).is_some()) {
+        if !self.keys.iter().all(|key| key.find(stored.body()).is_some()) {
             return false;
         }
-        let Ok(object) = store::object_of(row, &entry.body) else { return false };
+        let Ok(object) = store::object_of(row, stored.body()) else { return false };
         let labels = object.get("metadata").and_then(|metadata| metadata.get("labels")).and_then(Value::as_object);
         self.labels.matches(labels)
             && self.fields.terms().iter().filter(|term| !of_metadata(&term.field)).all(|term| {
@@ -178,12 +178,12 @@ pub(super) async fn page(call: &Call<'_>, options: &ListOptions, selection: &Sel
         for (index, entry) in page.entries.into_iter().enumerate() {
             after = Some((Arc::clone(&entry.namespace), Arc::clone(&entry.name)));
             if !everything {
-                read += entry.body.len();
+                read += entry.body_len();
                 if read >= CHUNK_BYTES {
                     read = 0;
                     tokio::task::yield_now().await;
                 }
-                if !selection.selects(call.row, &entry) {
+                if !selection.selects(call.row, &Stored::of(&entry)) {
                     continue;
                 }
             }
@@ -217,7 +217,7 @@ async fn only(call: &Call<'_>, name: &str, selection: &Selection) -> Result<List
     // The revision is read first: the object may be newer than the page says, never older.
     let revision = call.cx.server.store().revision().await.map_err(|error| store::api_error(&error))?;
     let found = store::find(call.cx, &store::key(call.cx, call.row, &call.object_namespace(), name)).await?;
-    let entries: Vec<_> = found.into_iter().filter(|entry| selection.selects(call.row, entry)).collect();
+    let entries: Vec<_> = found.into_iter().filter(|entry| selection.selects(call.row, &Stored::of(entry))).collect();
     let revision = entries.iter().map(|entry| entry.revision).fold(revision, Revision::max);
     Ok(ListPage { revision, entries, continue_token: String::new(), remaining: None })
 }

@@ -44,7 +44,7 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Reply, ApiError> {
     let key = store::named(call)?;
     for _ in 0..ATTEMPTS {
         let current = store::get(cx, row, &key).await?;
-        let old = store::object_of(row, &current.body)?;
+        let old = store::object_of(row, &current.body())?;
         let object = patched(call, patch_type, old, options.field_validation)?;
         match replace(cx, row, current, object, options, Revision::Patched).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),

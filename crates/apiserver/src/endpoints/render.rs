@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use super::list::ListPage;
 use super::watch::{put_whole_frame, value_frame};
 use super::{Call, Reply, store, table};
-use crate::body::ResponseBody;
+use crate::body::{Piece, ResponseBody};
 use crate::negotiation::{self, Accept, Form, Media};
 use crate::registry::Row;
 use crate::status::ApiError;
@@ -145,7 +145,7 @@ fn is_short(call: &Call<'_>, page: &ListPage) -> bool {
     let Call { row, accept, .. } = *call;
     let as_stored = accept.form == Form::Whole && accept.media == Media::Json && !accept.pretty;
     (as_stored && !store::needs_work(row))
-        || page.entries.iter().map(|entry| entry.body.len()).sum::<usize>() <= AT_ONCE
+        || page.entries.iter().map(|entry| entry.body_len()).sum::<usize>() <= AT_ONCE
 }
 
 /// A list that takes long to make. Few are made at once, those of each tenant and user in turn, and each on a thread
@@ -162,11 +162,17 @@ async fn long_list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, Api
 fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
     let Call { row, accept, .. } = *call;
     let metadata = list_metadata(row, accept, page);
-    let bodies = page.entries.iter().map(|entry| store::in_version(row, &entry.body));
+    let bodies = page.entries.iter().map(|entry| store::in_version(row, &entry.body()));
     match accept.form {
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
-            let bodies: Vec<Bytes> = bodies.collect::<Result<_, _>>()?;
-            Ok(ResponseBody::pieces(list_pieces(row, &metadata, bodies)))
+            // Behind the brace of items of custom kinds goes their type.
+            let from = usize::from(row.kind.custom);
+            let items: Vec<Piece> = if store::needs_work(row) {
+                bodies.map(|body| Ok(body?.slice(from..).into())).collect::<Result<_, ApiError>>()?
+            } else {
+                page.entries.iter().map(|entry| Piece::of(entry, from)).collect()
+            };
+            Ok(ResponseBody::pieces(list_pieces(row, &metadata, items)))
         }
         Form::Whole => {
             let items: Result<Vec<Value>, ApiError> = bodies.map(|body| item(row, &body?)).collect();
@@ -237,25 +243,24 @@ fn list_metadata(row: &Row, accept: Accept, page: &ListPage) -> Value {
     Value::Object(metadata)
 }
 
-/// The bytes of a list: what stands before the items, the items as they are stored, and the end.
-fn list_pieces(row: &Row, metadata: &Value, bodies: Vec<Bytes>) -> Vec<Bytes> {
+/// The bytes of a list: what stands before the items, the items as they are stored, those of custom kinds without their
+/// brace, and the end.
+fn list_pieces(row: &Row, metadata: &Value, items: Vec<Piece>) -> Vec<Piece> {
     let item_prefix = row.kind.custom.then(|| Bytes::from(type_prefix(&row.api_version(), &row.kind.kind)));
     let mut head = type_prefix(&row.api_version(), &row.kind.list_kind);
     head.extend_from_slice(b"\"metadata\":");
     head.extend_from_slice(&metadata.to_vec());
     head.extend_from_slice(b",\"items\":[");
-    let mut pieces = Vec::with_capacity(bodies.len() * 2 + 2);
-    pieces.push(Bytes::from(head));
-    for (index, body) in bodies.into_iter().enumerate() {
+    let mut pieces = Vec::with_capacity(items.len() * 3 + 2);
+    pieces.push(Bytes::from(head).into());
+    for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
-            pieces.push(Bytes::from_static(b","));
+            pieces.push(Bytes::from_static(b",").into());
         }
-        match &item_prefix {
-            Some(prefix) => pieces.extend([prefix.clone(), body.slice(1..)]),
-            None => pieces.push(body),
-        }
+        pieces.extend(item_prefix.clone().map(Piece::from));
+        pieces.push(item);
     }
-    pieces.push(Bytes::from_static(b"]}\n"));
+    pieces.push(Bytes::from_static(b"]}\n").into());
     pieces
 }
 

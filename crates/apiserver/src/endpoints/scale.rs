@@ -35,7 +35,7 @@ async fn get(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
     check_revision(call).await?;
     let key = store::named(call)?;
     let entry = store::get(call.cx, call.row, &key).await?;
-    let object = store::object_of(call.row, &entry.body)?;
+    let object = store::object_of(call.row, &entry.body())?;
     check_present(scale, &object)?;
     Ok(Reply::Value { code: 200, value: scale_of(scale, &object) })
 }
@@ -62,7 +62,7 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
             None if applies => change.insert(Change::Apply(configuration(call, options)?, force)),
             None => change.insert(Change::Patch),
         };
-        let old = store::object_of(row, &current.body)?;
+        let old = store::object_of(row, &current.body())?;
         let object = scaled(call, scale, &old, change)?;
         check_uid(row, &object, &current, options.dry_run)?;
         match replace_owned(cx, row, current, old, object, options, Revision::Patched).await {

@@ -1,5 +1,7 @@
 //! What handlers ask of the store, with its errors as clients see them and lost replies found out.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use allotment_machinery::gotext::go_quote;
@@ -15,6 +17,28 @@ use crate::status::{About, ApiError, Cause, Details};
 
 /// The largest object that is stored, in bytes: what etcd takes by default, so that objects can move.
 const OBJECT_LIMIT: usize = 1_572_864;
+
+/// A stored object that is looked at more than once: where it is held packed, it is unpacked once, and only if it is
+/// needed.
+pub(super) struct Stored<'a> {
+    entry: &'a Entry,
+    body: OnceCell<Cow<'a, Bytes>>,
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn of(entry: &'a Entry) -> Self {
+        Stored { entry, body: OnceCell::new() }
+    }
+
+    pub(super) fn entry(&self) -> &'a Entry {
+        self.entry
+    }
+
+    /// The stored form.
+    pub(super) fn body(&self) -> &Bytes {
+        self.body.get_or_init(|| self.entry.body())
+    }
+}
 
 /// The key of an object of a row.
 pub(super) fn key(cx: &Context, row: &Row, namespace: &str, name: &str) -> Key {
@@ -113,7 +137,7 @@ pub(super) async fn put(cx: &Context, key: Key, expect: Expect, body: Encoded) -
         Err(StoreError::Conflict { current }) => return Err(Refused::Conflict(current)),
         // The reply was lost. If what we meant to write is there, it was written.
         Err(error @ StoreError::Unknown { .. }) => match cx.server.store().get(&key).await {
-            Ok(Some(entry)) if *entry.body == *body.at_revision(entry.revision.0) => Some(entry),
+            Ok(Some(entry)) if entry.has_body(&body.at_revision(entry.revision.0)) => Some(entry),
             _ => return Err(Refused::Failed(api_error(&error))),
         },
         Err(error) => return Err(Refused::Failed(api_error(&error))),

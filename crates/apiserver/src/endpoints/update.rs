@@ -71,7 +71,7 @@ pub(super) fn check_uid(row: &Row, object: &Map, current: &Entry, dry_run: bool)
     if current.has_uid(uid) {
         return Ok(());
     }
-    let stored = allotment_machinery::json::parse(&current.body).ok();
+    let stored = allotment_machinery::json::parse(&current.body()).ok();
     let have = stored.as_ref().and_then(|stored| stored.at(&["metadata", "uid"])).and_then(Value::as_str);
     match have {
         Some(have) if have != uid => {
@@ -165,7 +165,7 @@ pub(super) async fn replace(
     options: WriteOptions,
     revision: Revision,
 ) -> Result<Bytes, Raced> {
-    let mut old = store::object_of(row, &current.body)?;
+    let mut old = store::object_of(row, &current.body())?;
     let entries = ownership::take_entries(&mut old);
     ownership::own_updated(cx, row, &old, entries.as_ref(), &mut object);
     let options = WriteOptions { retyped: row.version().schema.settle_numbers(&mut object), ..options };
@@ -342,7 +342,7 @@ async fn write(cx: &Context, row: &Row, current: &Entry, mut object: Map, dry_ru
     let encoded = if dry_run { store::encode(row, &object) } else { store::encode_to_write(row, &mut object) }?;
     let unchanged = Bytes::from(encoded.at_revision(current.revision.0));
     let emptied = is_emptied(row, &object);
-    if dry_run || (unchanged == current.body && !emptied) {
+    if dry_run || (current.has_body(&unchanged) && !emptied) {
         return Ok(unchanged);
     }
     let key = current.key(&cx.tenant.tenant);
@@ -352,7 +352,7 @@ async fn write(cx: &Context, row: &Row, current: &Entry, mut object: Map, dry_ru
         store::delete(cx, key, current.revision).await.map(|_| unchanged)
     } else {
         let entry = store::put(cx, key, Expect::Revision(current.revision), encoded).await;
-        entry.map(|entry| entry.body.clone())
+        entry.map(|entry| entry.body().into_owned())
     };
     written.map_err(|refused| match refused {
         Refused::Conflict(_) => Raced::Again,

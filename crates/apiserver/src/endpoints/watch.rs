@@ -19,7 +19,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::list::{self, Selection};
 use super::options::ListOptions;
 use super::render::Shape;
-use super::store;
+use super::store::{self, Stored};
 use super::{Call, Reply};
 use crate::body::PORTION;
 use crate::registry::Row;
@@ -200,8 +200,9 @@ impl Running {
         while out.len() < PORTION
             && let Some(entry) = self.initial.next()
         {
-            if self.selection.selects(&self.row, &entry) {
-                self.put_frame("ADDED", &entry.body, out);
+            let stored = Stored::of(&entry);
+            if self.selection.selects(&self.row, &stored) {
+                self.put_frame("ADDED", stored.body(), out);
             }
         }
         if self.initial.as_slice().is_empty()
@@ -234,26 +235,27 @@ impl Running {
 
     /// Appends what the event is to this watch's selection, if it is anything.
     fn put_event(&mut self, event: &Event, out: &mut Vec<u8>) {
-        let selects = |entry: &Entry| self.selection.selects(&self.row, entry);
-        let is_selected = selects(&event.entry);
+        let selects = |stored: &Stored<'_>| self.selection.selects(&self.row, stored);
+        let stored = Stored::of(&event.entry);
+        let is_selected = selects(&stored);
         let name = match event.kind {
             EventKind::Added if is_selected => "ADDED",
             EventKind::Deleted if is_selected => "DELETED",
             EventKind::Modified if self.selection.is_everything() => "MODIFIED",
             EventKind::Modified => {
-                match (event.previous.as_deref().filter(|previous| selects(previous)), is_selected) {
+                match (event.previous.as_deref().filter(|previous| selects(&Stored::of(previous))), is_selected) {
                     (Some(_), true) => "MODIFIED",
                     (None, true) => "ADDED",
                     // It left the selection: its last selected state, at the revision of the change.
                     (Some(previous), false) => {
-                        return self.put_frame("DELETED", &at_revision(previous, event.revision), out);
+                        return self.put_frame("DELETED", &previous.body_at(event.revision), out);
                     }
                     (None, false) => return,
                 }
             }
             EventKind::Added | EventKind::Deleted => return,
         };
-        self.put_frame(name, &event.entry.body, out);
+        self.put_frame(name, stored.body(), out);
     }
 
     fn put_frame(&mut self, kind: &str, body: &Bytes, out: &mut Vec<u8>) {
@@ -270,20 +272,6 @@ impl Running {
         } else {
             out.extend_from_slice(&self.shape.bookmark(&self.row, revision, ends_initial));
         }
-    }
-}
-
-/// An object as it was, at a later revision.
-fn at_revision(entry: &Entry, revision: Revision) -> Bytes {
-    let body = &entry.body;
-    let splice = entry.splice as usize;
-    let old = format!("\"resourceVersion\":\"{}\",", entry.revision);
-    let new = format!("\"resourceVersion\":\"{revision}\",");
-    match body.get(splice..splice + old.len()) {
-        Some(have) if have == old.as_bytes() => {
-            Bytes::from([&body[..splice], new.as_bytes(), &body[splice + old.len()..]].concat())
-        }
-        _ => body.clone(),
     }
 }
 

@@ -87,7 +87,7 @@ async fn look_up(objects: &Objects, owner: &Owner, dependent: &Place) -> Result<
     }
     let namespace = if kind.namespaced { Arc::clone(&dependent.namespace) } else { Arc::from("") };
     let place = Place { resource: kind.resource(), namespace, name: Arc::from(&*owner.name) };
-    let Some(found) = objects.entry(&place).await?.filter(|found| uid(found) == &*owner.uid) else {
+    let Some(found) = objects.entry(&place).await?.filter(|found| uid(found, &found.body()) == &*owner.uid) else {
         return Ok(Found::Dangling);
     };
     if !may_be_deleting(&found) {

@@ -79,7 +79,8 @@ impl Objects {
             work.extend(self.waiting.get(&owner.uid).cloned().map(Work::Owner));
         }
         if !self.graph.is_empty() || !self.waiting.is_empty() {
-            let uid = uid(entry);
+            let body = entry.body();
+            let uid = uid(entry, &body);
             self.waiting.remove(uid);
             work.extend(self.graph.dependents(uid).into_iter().map(Work::Dependent));
         }
@@ -88,10 +89,11 @@ impl Objects {
 
     fn changed(&mut self, entry: &Entry, new: bool) -> Vec<Work> {
         let place = Place::of(entry);
+        let body = entry.body();
         // Most objects have none of what matters here, and are not parsed.
-        let deleting = may_be_deleting(entry);
-        let owned = contains(head(entry), b"\"ownerReferences\"");
-        let metadata = if deleting || owned { metadata(entry) } else { None };
+        let deleting = is_marked(entry, &body);
+        let owned = contains(head(entry, &body), b"\"ownerReferences\"");
+        let metadata = if deleting || owned { metadata(&body) } else { None };
         let mut work = self.of_kind(entry, Some(deleting), new);
         if owned || self.graph.knows(&place) {
             let owners = metadata.as_ref().map(graph::owners).unwrap_or_default();
@@ -108,7 +110,7 @@ impl Objects {
         }
         if let Some(metadata) = metadata.filter(|_| deleting) {
             let waits = has_finalizer(&metadata, FINALIZER_FOREGROUND) || has_finalizer(&metadata, FINALIZER_ORPHAN);
-            let uid: Arc<str> = Arc::from(uid(entry));
+            let uid: Arc<str> = Arc::from(uid(entry, &body));
             if waits {
                 let first = self.waiting.insert(Arc::clone(&uid), place.clone()).is_none();
                 work.push(Work::Owner(place));
@@ -157,8 +159,8 @@ impl Objects {
             {
                 work.push(Work::Defaults(Arc::clone(&entry.namespace)));
             }
-            ("secrets", Some(_)) if contains(&entry.body, token_secrets::TYPE.as_bytes()) => {
-                let account = metadata(entry).map(|metadata| annotation_of(&metadata, token_secrets::ACCOUNT));
+            ("secrets", Some(_)) if contains(&entry.body(), token_secrets::TYPE.as_bytes()) => {
+                let account = metadata(&entry.body()).map(|metadata| annotation_of(&metadata, token_secrets::ACCOUNT));
                 let key = (Arc::clone(&entry.namespace), Arc::clone(name));
                 self.token_secrets.insert(key, Arc::from(account.unwrap_or_default()));
                 work.push(Work::TokenSecret(Place::of(entry)));
@@ -190,20 +192,24 @@ impl Objects {
 
 /// Whether an object has a time of deletion, or looks like it; told without parsing it.
 pub(super) fn may_be_deleting(entry: &Entry) -> bool {
-    contains(head(entry), b"\"deletionTimestamp\"")
+    is_marked(entry, &entry.body())
+}
+
+fn is_marked(entry: &Entry, body: &[u8]) -> bool {
+    contains(head(entry, body), b"\"deletionTimestamp\"")
 }
 
 /// The stored form up to the resource version, with which all members of the metadata lie that matter here.
-fn head(entry: &Entry) -> &[u8] {
-    entry.body.get(..entry.splice as usize).unwrap_or(&entry.body)
+fn head<'a>(entry: &Entry, body: &'a [u8]) -> &'a [u8] {
+    body.get(..entry.splice()).unwrap_or(body)
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {
     memchr::memmem::find(text, part).is_some()
 }
 
-fn metadata(entry: &Entry) -> Option<Map> {
-    match json::parse(&entry.body).ok()? {
+fn metadata(body: &[u8]) -> Option<Map> {
+    match json::parse(body).ok()? {
         Value::Object(mut object) => match object.remove("metadata") {
             Some(Value::Object(metadata)) => Some(metadata),
             _ => None,
@@ -219,9 +225,9 @@ pub(super) fn has_finalizer(metadata: &Map, finalizer: &str) -> bool {
 }
 
 /// The UID, which follows the resource version in the stored form.
-pub(super) fn uid(entry: &Entry) -> &str {
+pub(super) fn uid<'a>(entry: &Entry, body: &'a [u8]) -> &'a str {
     const MARK: &str = "\"uid\":\"";
-    let tail = entry.body.get(entry.splice as usize..).unwrap_or_default();
+    let tail = body.get(entry.splice()..).unwrap_or_default();
     let text = std::str::from_utf8(tail.get(..tail.len().min(256)).unwrap_or_default())
         .unwrap_or_else(|error| std::str::from_utf8(&tail[..error.valid_up_to()]).unwrap_or_default());
     let Some(start) = text.find(MARK) else { return "" };
@@ -233,7 +239,7 @@ mod tests {
 
     use allotment_machinery::json;
     use allotment_machinery::object::Encoded;
-    use allotment_store::Revision;
+    use allotment_store::{Key, Revision};
 
     use super::*;
 
@@ -242,14 +248,9 @@ mod tests {
         let text =
             |field: &str| Arc::from(allotment_machinery::object::metadata_str(&object, field).unwrap_or_default());
         let encoded = Encoded::of(&object).expect("has a uid");
-        let entry = Entry {
-            resource,
-            namespace: text("namespace"),
-            name: text("name"),
-            revision: Revision(7),
-            body: encoded.at_revision(7).into(),
-            splice: encoded.splice as u32,
-        };
+        let tenant = Tenant::platform();
+        let key = Key { tenant, resource, namespace: text("namespace"), name: text("name") };
+        let entry = Entry::of(key, Revision(7), encoded);
         Event { tenant: Tenant::platform(), revision: Revision(7), kind, entry: Arc::new(entry), previous: None }
     }
 

@@ -67,7 +67,7 @@ pub(super) struct Object {
 
 impl Object {
     pub(super) fn read(entry: Arc<Entry>) -> Option<Self> {
-        match json::parse(&entry.body) {
+        match json::parse(&entry.body()) {
             Ok(Value::Object(content)) => Some(Object { entry, content }),
             _ => None,
         }

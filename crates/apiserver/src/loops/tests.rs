@@ -85,7 +85,7 @@ async fn until_holds(store: &Arc<dyn Store>, key: &Key, holds: impl Fn(Option<&V
     let settled = async {
         loop {
             let entry = store.get(key).await.expect("the store answers");
-            let object = entry.map(|entry| parse(&entry.body).expect("JSON"));
+            let object = entry.map(|entry| parse(&entry.body()).expect("JSON"));
             if holds(object.as_ref()) {
                 return;
             }

@@ -176,8 +176,9 @@ mod tests {
     use std::sync::Arc;
 
     use allotment_machinery::json::{Map, parse};
+    use allotment_machinery::object::Encoded;
     use allotment_machinery::schema::Interner;
-    use bytes::Bytes;
+    use allotment_store::{Entry, Key, Resource, Revision, Tenant};
 
     use super::*;
     use crate::builtin::{kinds, message_of_kind};
@@ -193,9 +194,13 @@ mod tests {
         "x-kubernetes-preserve-unknown-fields":true},"d":{"type":"integer","default":1}}}}}}}]}}"#;
 
     fn sample() -> Registry {
-        let body = Bytes::from_static(SAMPLE.as_bytes());
-        let Ok(Value::Object(definition)) = parse(&body) else { panic!("the sample is an object") };
-        let custom = kind_from_definition(&definition, &body, &Interner::new()).expect("the sample is right");
+        let Ok(Value::Object(definition)) = parse(SAMPLE.as_bytes()) else { panic!("the sample is an object") };
+        let (tenant, resource) =
+            (Tenant::platform(), Resource::new("customresourcedefinitions", "apiextensions.k8s.io"));
+        let key = Key { tenant, resource, namespace: "".into(), name: "things.example.org".into() };
+        let body = Encoded { bytes: SAMPLE.into(), splice: "{\"metadata\":{".len() };
+        let stored = Arc::new(Entry::of(key, Revision(1), body));
+        let custom = kind_from_definition(&definition, Some(&stored), &Interner::new()).expect("the sample is right");
         let builtin = kinds().into_iter().filter(|kind| matches!(kind.plural.as_str(), "configmaps" | "roles"));
         Registry::new(builtin).with_custom([Arc::new(custom)])
     }

@@ -110,7 +110,7 @@ impl Index {
                 continue;
             }
             self.forget(&name);
-            let Ok(Value::Object(service)) = json::parse(&entry.body) else { continue };
+            let Ok(Value::Object(service)) = json::parse(&entry.body()) else { continue };
             let claims = builtin::claims(&service);
             for claim in &claims {
                 self.owners.entry(*claim).or_default().insert(name.clone());

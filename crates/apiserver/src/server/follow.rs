@@ -181,12 +181,12 @@ impl TenantState {
         self.set_registry(Arc::new(registry.with_custom(kinds)));
     }
 
-    fn kind_of(&self, entry: &Entry) -> Option<Arc<crate::registry::Kind>> {
-        let Ok(Value::Object(definition)) = json::parse(&entry.body) else { return None };
+    fn kind_of(&self, entry: &Arc<Entry>) -> Option<Arc<crate::registry::Kind>> {
+        let Ok(Value::Object(definition)) = json::parse(&entry.body()) else { return None };
         if !crd::is_established(&definition) {
             return None;
         }
-        match crd::kind_from_definition(&definition, &entry.body, &self.interner) {
+        match crd::kind_from_definition(&definition, Some(entry), &self.interner) {
             Ok(kind) => Some(Arc::new(kind)),
             Err(errors) => {
                 // It was validated when it was written; only a newer server can have written it.

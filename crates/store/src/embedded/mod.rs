@@ -43,7 +43,7 @@ use writer::{Command, Writer};
 const FORMAT: &str = "FORMAT";
 const FORMAT_TMP: &str = "FORMAT.tmp";
 const FORMAT_PREFIX: &str = "allotment-store ";
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 const LOCK: &str = "lock";
 const SNAPSHOT_TMP: &str = "snapshot.tmp";
 const LOG_TMP: &str = "log.tmp";
@@ -213,7 +213,7 @@ pub async fn check(dir: &Path) -> Result<Report, OpenError> {
     let files = existing(dir)?;
     let checked = files.clone();
     run_apart(&files, async move {
-        if !recover::recognise(&*checked).await? {
+        if recover::recognise(&*checked).await?.is_none() {
             return Ok(Report::default());
         }
         lock(&*checked).await?;
@@ -352,7 +352,7 @@ impl Store for Embedded {
             Some(reason) => StoreError::ReadOnly { reason },
             None => closed(),
         };
-        self.commands.send(Command::Write(write, reply)).await.map_err(|_| gone())?;
+        self.commands.send(Command::Write(write.into(), reply)).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(StoreError::Unknown { reason: "the store was closed meanwhile".into() }))
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::body::Body;
 use crate::history::{Change, Seed};
 use crate::{Entry, EventKind, Resource, Revision};
 
@@ -52,12 +53,23 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// Set in the number of a splice, which has 32 bits: the body is packed, and its length unpacked stands before it.
+/// Format 1 does not know it.
+const PACKED: u64 = 1 << 32;
+
 /// Appends what an entry has beside its collection and its revision.
 pub(super) fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
     put_bytes(out, entry.namespace.as_bytes());
     put_bytes(out, entry.name.as_bytes());
-    put_number(out, u64::from(entry.splice));
-    put_bytes(out, &entry.body);
+    let splice = u64::from(entry.body.splice());
+    match entry.body.packed() {
+        Some(len) => {
+            put_number(out, splice | PACKED);
+            put_number(out, u64::from(len));
+        }
+        None => put_number(out, splice),
+    }
+    put_bytes(out, entry.body.held());
 }
 
 /// Appends a template.
@@ -98,19 +110,25 @@ pub(super) fn put_change(out: &mut Vec<u8>, change: &Change) {
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 /// What [`put_entry`] wrote.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub(super) struct RawEntry<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
-    splice: u32,
-    body: &'a [u8],
+    body: RawBody<'a>,
+}
+
+#[derive(Clone)]
+enum RawBody<'a> {
+    /// A form, and its splice.
+    Plain(&'a [u8], u32),
+    Packed(Body),
 }
 
 impl RawEntry<'_> {
     /// The entry. `names` are those of the one that it takes the place of; `beside` is the namespace of one
     /// near it, so that equal ones are kept once.
     pub(super) fn entry(
-        &self,
+        self,
         resource: Resource,
         revision: u64,
         names: Option<&Entry>,
@@ -121,8 +139,12 @@ impl RawEntry<'_> {
             Some(names) => (names.namespace.clone(), names.name.clone()),
             None => (beside.cloned().unwrap_or_else(|| Arc::from(self.namespace)), Arc::from(self.name)),
         };
-        let body = Vec::from(self.body).into();
-        Arc::new(Entry { resource, namespace, name, revision: Revision(revision), body, splice: self.splice })
+        let revision = Revision(revision);
+        let body = match self.body {
+            RawBody::Plain(form, splice) => Body::read(form, splice, revision),
+            RawBody::Packed(body) => body,
+        };
+        Arc::new(Entry { resource, namespace, name, revision, body })
     }
 }
 
@@ -162,9 +184,16 @@ impl<'a> Input<'a> {
 
     pub(super) fn entry(&mut self) -> Option<RawEntry<'a>> {
         let (namespace, name) = (self.text()?, self.text()?);
-        let splice = u32::try_from(self.number()?).ok()?;
-        let body = self.bytes()?;
-        ((splice as usize) < body.len()).then_some(RawEntry { namespace, name, splice, body })
+        let number = self.number()?;
+        let splice = u32::try_from(number & !PACKED).ok()?;
+        let body = if number & PACKED > 0 {
+            let len = self.number()?;
+            RawBody::Packed(Body::read_packed(self.bytes()?, len, splice)?)
+        } else {
+            let form = self.bytes()?;
+            ((splice as usize) < form.len()).then_some(RawBody::Plain(form, splice))?
+        };
+        Some(RawEntry { namespace, name, body })
     }
 
     /// What [`put_template`] wrote behind its first byte.

@@ -40,8 +40,9 @@ fn io(files: &dyn Files, action: &'static str, name: &str) -> impl FnOnce(io::Er
     move |source| OpenError::Io { action, path, source }
 }
 
-/// Whether the folder is one of ours; `false` if it is empty, or the making of it was interrupted.
-pub(super) async fn recognise(files: &dyn Files) -> Result<bool, OpenError> {
+/// The format of a folder of ours; `None` if it is empty, or the making of it was interrupted. What an older format
+/// says the present one says too.
+pub(super) async fn recognise(files: &dyn Files) -> Result<Option<u32>, OpenError> {
     let names = files.names().await.map_err(io(files, "list", ""))?;
     if !names.iter().any(|name| name == FORMAT) {
         for name in &names {
@@ -51,13 +52,13 @@ pub(super) async fn recognise(files: &dyn Files) -> Result<bool, OpenError> {
                 return Err(OpenError::Foreign { path: files.path(""), found: name.clone() });
             }
         }
-        return Ok(false);
+        return Ok(None);
     }
     let text = files.read(FORMAT, 0, 1024).await.map_err(io(files, "read", FORMAT))?;
     let text = String::from_utf8_lossy(&text);
     let version = text.strip_prefix(FORMAT_PREFIX).and_then(|version| version.trim_end().parse::<u32>().ok());
     match version {
-        Some(FORMAT_VERSION) => Ok(true),
+        Some(format @ 1..=FORMAT_VERSION) => Ok(Some(format)),
         Some(found) if found > FORMAT_VERSION => {
             Err(OpenError::Newer { path: files.path(""), found, supported: FORMAT_VERSION })
         }

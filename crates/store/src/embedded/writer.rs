@@ -25,9 +25,9 @@ use super::{
     snapshot_name, spawn,
 };
 use crate::history::Change;
-use crate::shared::{Pending, Shared};
+use crate::shared::{Order, Pending, Shared};
 use crate::state::State;
-use crate::{Outcome, StoreError, Write};
+use crate::{Outcome, StoreError};
 
 /// Bytes after which a frame is closed, so that the first of many large writes need not wait for all.
 const FRAME_BYTES: usize = 4 << 20;
@@ -39,7 +39,7 @@ type Reply = oneshot::Sender<Result<Outcome, StoreError>>;
 
 /// What the writer is asked to do.
 pub(super) enum Command {
-    Write(Write, Reply),
+    Write(Order, Reply),
     Close(oneshot::Sender<()>),
 }
 
@@ -57,16 +57,21 @@ pub(super) struct Opened {
 
 /// Reads a folder and mends what a power cut left; makes it if it is new.
 pub(super) async fn open(files: Arc<dyn Files>, options: Options) -> Result<(Opened, State, Report), OpenError> {
-    let known = recover::recognise(&*files).await?;
+    recover::recognise(&*files).await?;
     lock(&*files).await?;
     // Whoever held the lock until now may just have made the folder.
-    let new = !known && !recover::recognise(&*files).await?;
+    let format = recover::recognise(&*files).await?;
+    let new = format.is_none();
     if new {
         let made = make(&*files).await;
         made.map_err(|source| OpenError::Io { action: "write to", path: files.path(""), source })?;
     }
     let recovered = recover::load(&*files, options.history).await?;
     let path = files.path(&recovered.log);
+    if format.is_some_and(|format| format < FORMAT_VERSION) {
+        let raised = write_format(&*files).await;
+        raised.map_err(|source| OpenError::Io { action: "write", path: files.path(FORMAT), source })?;
+    }
     let mended = mend(&*files, &recovered, new).await;
     let (log, len) = mended.map_err(|source| OpenError::Io { action: "mend", path, source })?;
     let Recovered { state, log: name, snapshot_len, report, .. } = recovered;
@@ -76,6 +81,11 @@ pub(super) async fn open(files: Arc<dyn Files>, options: Options) -> Result<(Ope
 
 async fn make(files: &dyn Files) -> io::Result<()> {
     begin_log(files, 1).await?;
+    write_format(files).await
+}
+
+/// Says that the folder has the present format, which takes in what older ones say.
+pub(super) async fn write_format(files: &dyn Files) -> io::Result<()> {
     let mut format = files.create(FORMAT_TMP).await?;
     format.write(format!("{FORMAT_PREFIX}{FORMAT_VERSION}\n").as_bytes()).await?;
     format.sync().await?;
@@ -194,7 +204,7 @@ impl Writer {
             for command in commands.drain(..) {
                 match command {
                     Command::Close(done) => closing.push(done),
-                    Command::Write(write, reply) => group = self.take(group, write, reply).await,
+                    Command::Write(order, reply) => group = self.take(group, order, reply).await,
                 }
             }
             self.finish(group).await;
@@ -243,14 +253,14 @@ impl Writer {
     }
 
     /// Adds a write to the group, which may have to be finished before or after it.
-    async fn take(&mut self, mut group: Group, write: Write, reply: Reply) -> Group {
-        let wide = write.is_wide();
+    async fn take(&mut self, mut group: Group, order: Order, reply: Reply) -> Group {
+        let wide = order.is_wide();
         if wide && !group.changes.is_empty() {
             self.finish(group).await;
             group = self.begin();
         }
         let revision = group.first + group.changes.len() as u64;
-        let answer = match self.shared.prepare(&group.pending, write, revision) {
+        let answer = match self.shared.prepare(&group.pending, order, revision) {
             Ok(prepared) => {
                 prepared.pend(&mut group.pending);
                 if let Some(change) = prepared.change {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::suite::restless;
+use crate::body::PACK_FROM;
 use crate::conformance::{begin, body, key, nothing, template};
 use crate::embedded::simulated::{Disk, DiskFaults};
 use crate::{
@@ -39,7 +40,7 @@ impl Dice {
 }
 
 fn name_data(entry: &crate::Entry) -> (String, String) {
-    let text = String::from_utf8_lossy(&entry.body).into_owned();
+    let text = String::from_utf8_lossy(&entry.body()).into_owned();
     let data = text.rsplit('"').nth(1).unwrap_or_default().to_owned();
     (entry.name.to_string(), data)
 }
@@ -95,7 +96,9 @@ async fn next_write(store: &Embedded, ledger: &Ledger, dice: &mut Dice, data: &s
                 }
                 current => {
                     let expect = current.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision));
-                    let data = format!("{data}-{}", "x".repeat(dice.roll(300) as usize));
+                    // One in four is so large that it is packed.
+                    let size = dice.roll(300) as usize + if dice.roll(4) == 0 { PACK_FROM } else { 0 };
+                    let data = format!("{data}-{}", "x".repeat(size));
                     after.insert(name, data.clone());
                     (Write::Put { key, expect, body: body(&data) }, after)
                 }

@@ -89,7 +89,7 @@ async fn a_second_one_is_told_that_the_folder_is_in_use() {
 
 #[tokio::test]
 async fn folders_of_others_are_refused_and_not_touched() {
-    for (name, content) in [("notes.txt", "mine"), ("FORMAT", "allotment-store 2\n"), ("FORMAT", "x"), ("FORMAT", "")] {
+    for (name, content) in [("notes.txt", "mine"), ("FORMAT", "allotment-store 3\n"), ("FORMAT", "x"), ("FORMAT", "")] {
         let scratch = Scratch::new("foreign");
         std::fs::write(scratch.path().join(name), content).expect("writes");
         std::fs::set_permissions(scratch.path().join(name), PermissionsExt::from_mode(0o600)).expect("sets its mode");
@@ -97,7 +97,7 @@ async fn folders_of_others_are_refused_and_not_touched() {
         let error = open(scratch.path()).await.expect_err("refuses");
         match (name, content) {
             ("notes.txt", _) => assert!(matches!(error, OpenError::Foreign { .. }), "{error}"),
-            (_, "allotment-store 2\n") => assert!(matches!(error, OpenError::Newer { found: 2, .. }), "{error}"),
+            (_, "allotment-store 3\n") => assert!(matches!(error, OpenError::Newer { found: 3, .. }), "{error}"),
             _ => assert!(matches!(error, OpenError::Format { .. }), "{error}"),
         }
         assert_eq!(listing(scratch.path()), before, "nothing was touched");
@@ -232,7 +232,7 @@ async fn kill(seed: u64, rounds: u64) {
 }
 
 fn value_of(entry: &crate::Entry) -> u64 {
-    let text = String::from_utf8_lossy(&entry.body).into_owned();
+    let text = String::from_utf8_lossy(&entry.body()).into_owned();
     text.rsplit('"').nth(1).and_then(|value| value.parse().ok()).expect("a number")
 }
 

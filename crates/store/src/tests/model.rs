@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::suite::restless;
+use crate::body::PACK_FROM;
 use crate::conformance::{body, nothing, template};
 use crate::embedded::simulated::Disk;
 use crate::{
@@ -45,9 +46,15 @@ fn scope() -> impl Strategy<Value = ScopeChoice> {
     (proptest::option::of(0..TENANTS.len()), 0..=RESOURCES.len(), proptest::option::of(0..NAMESPACES.len()))
 }
 
+/// Mostly small, some packed, few around where that begins. They fit in the least history that is kept, of which the
+/// model knows no bounds in bytes.
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![16 => 0..200usize, 3 => PACK_FROM..4 * PACK_FROM, 1 => PACK_FROM - 200..PACK_FROM]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => (place(), proptest::bool::weighted(0.85), 0..200usize)
+        12 => (place(), proptest::bool::weighted(0.85), size())
             .prop_map(|(place, right, size)| Step::Put { place, right, size }),
         6 => (place(), proptest::bool::weighted(0.85)).prop_map(|(place, right)| Step::Delete { place, right }),
         4 => (0..TENANTS.len(), any::<bool>()).prop_map(|(tenant, filled)| Step::Instantiate { tenant, filled }),
@@ -157,7 +164,7 @@ fn name(tenant: &Tenant, entry: &Entry) -> Name {
 }
 
 fn seen(entry: &Entry) -> Seen {
-    let text = String::from_utf8_lossy(&entry.body).into_owned();
+    let text = String::from_utf8_lossy(&entry.body()).into_owned();
     let revision = format!("\"resourceVersion\":\"{}\",\"uid\"", entry.revision);
     assert!(text.contains(&revision), "{text} does not bear {revision}");
     (entry.revision.0, text.rsplit('"').nth(1).unwrap_or_default().to_owned())

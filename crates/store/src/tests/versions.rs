@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::folder::Scratch;
 use crate::conformance::{begin, body, key, template};
+use crate::embedded::FORMAT_VERSION;
 use crate::{Embedded, EventKind, Expect, Options, Revision, Store, Tenant, WatchScope, Write};
 
 /// The formats that there are folders of.
-const FORMATS: [u32; 1] = [1];
+const FORMATS: [u32; 2] = [1, 2];
 
 fn data(format: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/tests/data/format-{format}"))
@@ -25,6 +26,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Since format 2 large bodies are packed: one in the snapshot, one in the log.
+fn packed() -> [(&'static str, String); 2] {
+    ["early", "late"].map(|name| (name, name.repeat(8_000)))
+}
+
 #[tokio::test]
 async fn a_folder_of_every_format_opens_with_all_that_was_in_it() {
     for format in FORMATS {
@@ -35,9 +41,18 @@ async fn a_folder_of_every_format_opens_with_all_that_was_in_it() {
         assert!(report.snapshot.is_some() && report.segments.iter().any(|segment| segment.records > 0), "{report:?}");
         let tenants: Vec<_> = store.tenants().await.expect("answers");
         assert_eq!(tenants, ["empty", "filled", "t"].map(Tenant::logical), "format {format}");
-        assert_eq!(report.objects, 3 + 9, "format {format}");
+        let large = if format >= 2 { packed().len() as u64 } else { 0 };
+        assert_eq!(report.objects, 3 + 9 + large, "format {format}");
+        let format_now = std::fs::read_to_string(scratch.path().join("FORMAT")).expect("is there");
+        assert_eq!(format_now, format!("allotment-store {FORMAT_VERSION}\n"), "older programs must not write on");
+        if format >= 2 {
+            for (name, data) in packed() {
+                let entry = store.get(&key("t", "a", name)).await.expect("answers").expect("is there");
+                assert!(entry.body().ends_with(format!("\"data\":\"{data}\"}}").as_bytes()), "{name} is another one");
+            }
+        }
         let changed = store.get(&key("t", "a", "3")).await.expect("answers").expect("is there");
-        assert!(changed.body.ends_with(b"\"data\":\"changed\"}"));
+        assert!(changed.body().ends_with(b"\"data\":\"changed\"}"));
         assert!(store.get(&key("t", "a", "4")).await.expect("answers").is_none());
         let from = Revision(report.history_after);
         let mut watch = store.watch(WatchScope::All, from).await.expect("the history is there");
@@ -56,13 +71,13 @@ fn the_present_format_has_its_folder() {
     let newest = FORMATS[FORMATS.len() - 1];
     let text = std::fs::read_to_string(data(newest).join("FORMAT")).expect("is there");
     assert_eq!(text, format!("allotment-store {newest}\n"));
-    assert_eq!(crate::embedded::FORMAT_VERSION, newest, "write the folder of the new format, and keep the old ones");
+    assert_eq!(FORMAT_VERSION, newest, "write the folder of the new format, and keep the old ones");
 }
 
 #[tokio::test]
 #[ignore = "writes the folder of a new format, once"]
 async fn writes_the_folder_of_the_present_format() {
-    let dir = data(crate::embedded::FORMAT_VERSION);
+    let dir = data(FORMAT_VERSION);
     if dir.exists() {
         return;
     }
@@ -78,6 +93,8 @@ async fn writes_the_folder_of_the_present_format() {
         let write = Write::Put { key: key("t", "a", &name), expect, body: body(data) };
         store.commit(write).await.expect("writes").revision
     };
+    let [early, late] = packed();
+    put(&store, early.0.to_owned(), Expect::Absent, &early.1).await;
     let mut revisions = Vec::new();
     for name in 0..6 {
         revisions.push(put(&store, name.to_string(), Expect::Absent, "x").await);
@@ -88,6 +105,7 @@ async fn writes_the_folder_of_the_present_format() {
     put(&store, "3".to_owned(), Expect::Revision(revisions[3]), "changed").await;
     let delete = Write::Delete { key: key("t", "a", "4"), expect: revisions[4], last: None };
     store.commit(delete).await.expect("deletes");
+    put(&store, late.0.to_owned(), Expect::Absent, &late.1).await;
     for name in 6..10 {
         put(&store, name.to_string(), Expect::Absent, "y").await;
     }

@@ -146,7 +146,7 @@ async fn reconcile_once(store: &Arc<dyn Store>, tenant: &Tenant, now: Timestamp)
     let resource = Resource::new("clusterroles", RBAC_GROUP);
     let scope = Scope { tenant: tenant.clone(), resource: resource.clone(), namespace: None };
     let page = store.list(ListQuery { scope, at: None, after: None, limit: 0 }).await?;
-    let read = |entry: &Arc<Entry>| json::parse(&entry.body).ok().map(|role| (Arc::clone(entry), role));
+    let read = |entry: &Arc<Entry>| json::parse(&entry.body()).ok().map(|role| (Arc::clone(entry), role));
     let roles: Vec<(Arc<Entry>, Value)> = page.entries.iter().filter_map(read).collect();
     let values: Vec<Value> = roles.iter().map(|(_, role)| role.clone()).collect();
     let mut changed = 0;

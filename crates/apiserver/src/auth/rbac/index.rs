@@ -143,7 +143,7 @@ fn put(policy: &mut Policy, collection: usize, entry: Arc<Entry>, deleted: bool)
         (true, false) => policy.put_role(name, entry),
         (true, true) => policy.remove_role(&name),
         (false, false) => {
-            let object = json::parse(&entry.body).unwrap_or_default();
+            let object = json::parse(&entry.body()).unwrap_or_default();
             let binding = Binding::of(&object, &name.0);
             policy.put_binding(name, binding);
         }

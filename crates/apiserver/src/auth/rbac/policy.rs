@@ -134,7 +134,7 @@ impl Source<'_> {
 }
 
 fn rules_of_entry(entry: &Entry) -> Arc<[PolicyRule]> {
-    let role = json::parse(&entry.body).unwrap_or_default();
+    let role = json::parse(&entry.body()).unwrap_or_default();
     PolicyRule::list_from_json(role.get("rules")).into()
 }
 

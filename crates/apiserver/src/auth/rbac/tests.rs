@@ -6,8 +6,7 @@ use allotment_machinery::json;
 use allotment_machinery::json::{Value, parse};
 use allotment_machinery::object::Encoded;
 use allotment_machinery::rbac::{PolicyRule, ResourceRequest};
-use allotment_store::{Entry, Resource, Revision};
-use bytes::Bytes;
+use allotment_store::{Entry, Key, Resource, Revision, Tenant};
 use proptest::prelude::*;
 
 use super::aggregate::aggregated_rules;
@@ -18,14 +17,10 @@ use crate::auth::{Action, Decision, UserInfo, What};
 
 fn entry(plural: &str, object: &Value) -> Arc<Entry> {
     let text = |field: &str| object.at(&["metadata", field]).and_then(Value::as_str).unwrap_or_default();
-    Arc::new(Entry {
-        resource: Resource::new(plural, RBAC_GROUP),
-        namespace: text("namespace").into(),
-        name: text("name").into(),
-        revision: Revision(1),
-        body: Bytes::from(object.to_vec()),
-        splice: 0,
-    })
+    let (resource, tenant) = (Resource::new(plural, RBAC_GROUP), Tenant::platform());
+    let key = Key { tenant, resource, namespace: text("namespace").into(), name: text("name").into() };
+    // Right behind the brace; these objects have no UID.
+    Arc::new(Entry::of(key, Revision(1), Encoded { bytes: object.to_vec(), splice: 1 }))
 }
 
 fn add(policy: &mut Policy, plural: &str, object: &Value) {

@@ -68,7 +68,7 @@ pub(in crate::endpoints) async fn check_overhead(cx: &Context, row: &Row, pod: &
 async fn runtime_class(cx: &Context, name: &str) -> Result<Option<Map>, ApiError> {
     let row = row(cx, "node.k8s.io", "runtimeclasses")?;
     let key = key(cx, row.kind.resource(), "", name);
-    store::find(cx, &key).await?.map(|entry| store::object_of(&row, &entry.body)).transpose()
+    store::find(cx, &key).await?.map(|entry| store::object_of(&row, &entry.body())).transpose()
 }
 
 fn overhead_of(class: &Map) -> Option<Map> {
@@ -167,7 +167,7 @@ async fn use_account(cx: &Context, pod: &mut Map, refuse: &impl Fn(String) -> Ap
 async fn account(cx: &Context, namespace: &str, name: &str) -> Result<Option<Map>, ApiError> {
     let row = row(cx, "", "serviceaccounts")?;
     let key = key(cx, Resource::new("serviceaccounts", ""), namespace, name);
-    store::find(cx, &key).await?.map(|entry| store::object_of(&row, &entry.body)).transpose()
+    store::find(cx, &key).await?.map(|entry| store::object_of(&row, &entry.body())).transpose()
 }
 
 /// Waits for the account that a young namespace is about to have, where a pod is to be made in it. This comes before
@@ -191,7 +191,7 @@ pub(crate) async fn await_account(cx: &Context, row: &Row) -> Result<(), ApiErro
 async fn is_young(cx: &Context, namespace: &str) -> Result<bool, ApiError> {
     let row = row(cx, "", "namespaces")?;
     let Some(entry) = store::find(cx, &key(cx, row.kind.resource(), "", namespace)).await? else { return Ok(false) };
-    let object = store::object_of(&row, &entry.body)?;
+    let object = store::object_of(&row, &entry.body())?;
     let created = metadata_str(&object, "creationTimestamp").and_then(|text| text.parse::<Timestamp>().ok());
     Ok(created.is_some_and(|created| cx.server.clock().now().as_second() - created.as_second() < YOUNG_SECS))
 }
@@ -295,7 +295,7 @@ async fn class(cx: &Context, name: &str) -> Result<Option<Priority>, ApiError> {
             preemption: PREEMPTS.to_owned(),
         }));
     };
-    Ok(Some(priority_of(&store::object_of(&row, &entry.body)?)))
+    Ok(Some(priority_of(&store::object_of(&row, &entry.body())?)))
 }
 
 /// Whether a stored class may say that it is the default. Each pod without a class asks, and hardly any class is:
@@ -312,8 +312,8 @@ async fn default_class(cx: &Context) -> Result<Priority, ApiError> {
     let query = ListQuery { scope, at: None, after: None, limit: 0 };
     let page = cx.server.store().list(query).await.map_err(|error| store::api_error(&error))?;
     let mut found: Option<Priority> = None;
-    for entry in page.entries.iter().filter(|entry| may_be_default(&entry.body)) {
-        let class = store::object_of(&row, &entry.body)?;
+    for entry in page.entries.iter().filter(|entry| may_be_default(&entry.body())) {
+        let class = store::object_of(&row, &entry.body())?;
         if class.get("globalDefault").and_then(Value::as_bool) == Some(true) {
             let priority = priority_of(&class);
             if found.as_ref().is_none_or(|found| found.value > priority.value) {

@@ -99,7 +99,7 @@ async fn budget_of(cx: &Context, pod: &Map) -> Result<Option<(Arc<Entry>, Map)>,
     let page = cx.server.store().list(query).await.map_err(|error| store::api_error(&error))?;
     let mut found = None;
     for entry in page.entries {
-        let budget = store::object_of(&row, &entry.body)?;
+        let budget = store::object_of(&row, &entry.body())?;
         let selector = budget.get("spec").and_then(|spec| spec.get("selector")).filter(|selector| !selector.is_null());
         let Some(selector) = selector else { continue };
         if !LabelSelector::from_object(Some(selector)).is_ok_and(|selector| selector.matches(labels)) {

@@ -44,7 +44,7 @@ async fn pod(cx: &Context, row: &Row) -> Result<(Arc<Entry>, Map), ApiError> {
     let name = cx.info.name.as_str();
     let key = key(cx, Resource::new("pods", ""), &cx.info.namespace, name);
     let entry = store::find(cx, &key).await?.ok_or_else(|| ApiError::not_found(about_pod(name)))?;
-    let object = store::object_of(row, &entry.body)?;
+    let object = store::object_of(row, &entry.body())?;
     Ok((entry, object))
 }
 

@@ -162,7 +162,7 @@ async fn proxy(cx: &Context) -> Result<(), ApiError> {
     let row = row(cx, "", "pods")?;
     let key = key(cx, Resource::new("pods", ""), &cx.info.namespace, name);
     let entry = store::find(cx, &key).await?.ok_or_else(|| ApiError::not_found(about_pod(name)))?;
-    let pod = store::object_of(&row, &entry.body)?;
+    let pod = store::object_of(&row, &entry.body())?;
     let address = pod.get("status").and_then(|status| status.get("podIP")).and_then(Value::as_str).unwrap_or_default();
     if !builtin::is_reachable(address) {
         return Err(ApiError::bad_request("address not allowed"));
