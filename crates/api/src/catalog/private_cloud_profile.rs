@@ -27,6 +27,7 @@ use super::{
     derive = "PartialEq",
     doc = "A PrivateCloudProfile adds to a CloudProfile what the Shoots of its namespace alone may use.",
     printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parent"),
+    printcolumn(name = "Rendered", type_ = "string", json_path = ".status.conditions[?(@.type==\"Rendered\")].status"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

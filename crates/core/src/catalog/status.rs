@@ -141,7 +141,9 @@ impl PrivateView<'_> {
     fn in_use(&self) -> Said {
         let names = self.shoots.iter().filter_map(|shoot| shoot.metadata.name.clone());
         let is_going = self.metadata.deletion_timestamp.is_some();
-        in_use(!self.shoots.is_empty(), is_going, || format!("Shoots {}", listed(names)))
+        let by =
+            if self.shoots.is_empty() { "no Shoot uses it".to_owned() } else { format!("Shoots {}", listed(names)) };
+        in_use(!self.shoots.is_empty(), is_going, by)
     }
 }
 
@@ -162,17 +164,16 @@ fn said_of_rendering(conflicts: usize, faults: impl ExactSizeIterator<Item = Str
     }
 }
 
-fn in_use(is_used: bool, is_going: bool, by: impl FnOnce() -> String) -> Said {
+fn in_use(is_used: bool, is_going: bool, by: String) -> Said {
     let said =
         |status, reason: CatalogReason, message| Said::new(ConditionType::InUse, status, reason.as_str(), message);
     match (is_used, is_going) {
-        (false, _) => said(false, CatalogReason::NotInUse, "nobody uses it".to_owned()),
-        (true, false) => said(true, CatalogReason::InUse, format!("used by {}", by())),
-        (true, true) => said(
-            true,
-            CatalogReason::DeletionBlocked,
-            format!("used by {}: it goes once they are gone or use another profile", by()),
-        ),
+        (false, _) => said(false, CatalogReason::NotInUse, by),
+        (true, false) => said(true, CatalogReason::InUse, by),
+        (true, true) => {
+            let message = format!("{by}: it goes once they are gone or use another profile");
+            said(true, CatalogReason::DeletionBlocked, message)
+        }
     }
 }
 
@@ -190,10 +191,8 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 
 /// The status that a CloudProfile should have. It has no names: everybody may read it.
 pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
-    let uses = || {
-        let children = counted(view.children, "private profile", "private profiles");
-        format!("{children}, {}", counted(view.shoots, "Shoot", "Shoots"))
-    };
+    // Programs read it: the words do not follow the numbers.
+    let uses = format!("{} private profiles, {} Shoots", view.children, view.shoots);
     let is_going = view.metadata.deletion_timestamp.is_some();
     let valid = match view.invalid {
         0 => (true, CatalogReason::AllGood, "every private profile is rendered whole".to_owned()),
@@ -316,7 +315,7 @@ mod tests {
 
     const WHOLE: &str = "Rendered=True AllGood: all of it is rendered";
     const FOUND: &str = "ParentFound=True AllGood: CloudProfile \"central\" is there";
-    const UNUSED: &str = "InUse=False NotInUse: nobody uses it";
+    const UNUSED: &str = "InUse=False NotInUse: no Shoot uses it";
 
     #[test]
     fn conditions_say_how_it_stands_with_a_private_profile() {
@@ -362,10 +361,9 @@ mod tests {
     fn those_who_use_it_are_named_up_to_a_bound() {
         let mut used = Case::new(json!({}));
         used.shoots = vec![shoot("a", json!({})), shoot("b", json!({}))];
-        used.check([WHOLE, FOUND, "InUse=True InUse: used by Shoots a, b"]);
+        used.check([WHOLE, FOUND, "InUse=True InUse: Shoots a, b"]);
         used.metadata.deletion_timestamp = Some(Time(at(0)));
-        let blocked =
-            "InUse=True DeletionBlocked: used by Shoots a, b: it goes once they are gone or use another profile";
+        let blocked = "InUse=True DeletionBlocked: Shoots a, b: it goes once they are gone or use another profile";
         used.check([WHOLE, FOUND, blocked]);
         used.shoots = (0..25).map(|number| shoot(&format!("s{number:02}"), json!({}))).collect();
         assert!(used.status(&[], at(0)).conditions[2].message.contains("s18, s19 and 5 more: it goes"));
@@ -419,15 +417,15 @@ mod tests {
             assert_eq!(status.conditions.iter().map(said).collect::<Vec<_>>(), expect);
         };
         let valid = "ChildrenValid=True AllGood: every private profile is rendered whole";
-        check(0, 0, 0, true, [UNUSED, valid]);
-        check(0, 0, 1, false, ["InUse=True InUse: used by 0 private profiles, 1 Shoot", valid]);
+        check(0, 0, 0, true, ["InUse=False NotInUse: 0 private profiles, 0 Shoots", valid]);
+        check(0, 0, 1, false, ["InUse=True InUse: 0 private profiles, 1 Shoots", valid]);
         check(
             2,
             1,
             0,
             true,
             [
-                "InUse=True DeletionBlocked: used by 2 private profiles, 0 Shoots: it goes once they are gone or use another profile",
+                "InUse=True DeletionBlocked: 2 private profiles, 0 Shoots: it goes once they are gone or use another profile",
                 "ChildrenValid=False Invalid: 1 of 2 private profiles are invalid",
             ],
         );
