@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+pub mod catalog;
 mod configs;
 mod definitions;
 mod ownership;

@@ -192,11 +192,11 @@ impl Config {
     }
 
     /// Whether it is the platform itself, not an administrator.
-    fn is_own(&self, caller: &Caller) -> bool {
+    pub(crate) fn is_own(&self, caller: &Caller) -> bool {
         self.platform_users.contains(&caller.username)
     }
 
-    fn is_platform(&self, caller: &Caller) -> bool {
+    pub(crate) fn is_platform(&self, caller: &Caller) -> bool {
         self.is_own(caller) || caller.groups.iter().any(|group| group == "system:masters")
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use allotment_admission::catalog::{self, Stage, Write};
 use allotment_admission::{Caller, Concerns, Config, Denial, Operation, Request, concerns, is_watched, review, stamp};
 use allotment_api::names::{is_judged_group, provider_of_user};
 use allotment_apiserver::auth::UserInfo;
@@ -12,6 +13,9 @@ use allotment_controllers::Controllers;
 use allotment_machinery::json;
 use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
+use kube::Client;
+
+use crate::catalog::{Known, Lookups, Refused};
 
 /// The user name of the platform's own controllers.
 pub const CONTROLLERS: &str = "system:allotment:controllers";
@@ -19,6 +23,8 @@ pub const CONTROLLERS: &str = "system:allotment:controllers";
 /// How deep an object of ours may be nested.
 const MOST_DEEP: usize = 120;
 const MANAGED_FIELDS: &str = "managedFields";
+/// The member of a spec that says who asks.
+const REQUESTED_BY: &str = "requestedBy";
 /// Why a final object is refused that `mutate` has not seen.
 const UNSTAMPED: &str =
     "it was not stamped with who asks; the MutatingWebhookConfiguration of the platform is missing or overruled";
@@ -29,6 +35,8 @@ pub(crate) struct OurKinds {
     clock: Arc<dyn Clock>,
     /// What the scheduler sees, once the controllers run.
     controllers: RwLock<Option<Arc<Controllers>>>,
+    /// For the catalog's kinds; nothing where they are somebody else's.
+    lookups: Option<Lookups>,
 }
 
 impl fmt::Debug for OurKinds {
@@ -41,7 +49,19 @@ impl OurKinds {
     /// Admission that knows the platform's own identity, by its user name.
     pub(crate) fn new(platform_user: &str, clock: Arc<dyn Clock>) -> Self {
         let config = Config { platform_users: [platform_user.to_owned()].into() };
-        OurKinds { config, clock, controllers: RwLock::default() }
+        OurKinds { config, clock, controllers: RwLock::default(), lookups: Some(Lookups::default()) }
+    }
+
+    /// The same where the catalog's kinds are somebody else's.
+    pub(crate) fn without_catalog(self) -> Self {
+        OurKinds { lookups: None, ..self }
+    }
+
+    /// From now on what writes of the catalog's kinds depend on is asked of this client.
+    pub(crate) fn set_client(&self, client: Client) {
+        if let Some(lookups) = &self.lookups {
+            lookups.set_client(client);
+        }
     }
 
     /// From now on warnings tell what these controllers would decide.
@@ -64,13 +84,7 @@ impl OurKinds {
         request: &AdmissionRequest<'_>,
         judge: impl FnOnce(&Request<'_>) -> Result<T, Denial>,
     ) -> Result<Option<T>, ApiError> {
-        let operation = match request.operation {
-            AdmissionOperation::Create => Operation::Create,
-            AdmissionOperation::Update => Operation::Update,
-            AdmissionOperation::Delete => Operation::Delete,
-            // Nothing of ours is connected to.
-            AdmissionOperation::Connect => return Ok(None),
-        };
+        let Some(operation) = operation(request) else { return Ok(None) };
         if !is_judged_group(request.group)
             && (provider_of_user(&request.user.name).is_none() || !is_watched(request.group, request.resource))
         {
@@ -96,6 +110,64 @@ impl OurKinds {
             now: self.clock.now(),
         };
         judge(&shown).map(Some).map_err(|denial| refusal(denial, request))
+    }
+}
+
+/// What is done, as the rules call it; nothing of ours is connected to.
+fn operation(request: &AdmissionRequest<'_>) -> Option<Operation> {
+    match request.operation {
+        AdmissionOperation::Create => Some(Operation::Create),
+        AdmissionOperation::Update => Some(Operation::Update),
+        AdmissionOperation::Delete => Some(Operation::Delete),
+        AdmissionOperation::Connect => None,
+    }
+}
+
+impl Known for OurKinds {
+    fn with_catalog(&self, _look: &mut dyn FnMut(&allotment_core::catalog::Catalog)) -> bool {
+        false
+    }
+}
+
+/// Admission of the catalog's kinds.
+impl OurKinds {
+    /// What looks things up for a write, if it is of one of these kinds.
+    fn lookups(&self, request: &AdmissionRequest<'_>) -> Option<&Lookups> {
+        self.lookups.as_ref().filter(|_| catalog::is_judged(request.group, request.kind))
+    }
+
+    async fn with_case<T>(
+        &self,
+        lookups: &Lookups,
+        request: &AdmissionRequest<'_>,
+        stage: Stage,
+        judge: impl FnOnce(&catalog::Case<'_>, &catalog::Facts) -> Result<T, Denial> + Send,
+    ) -> Result<Option<T>, ApiError> {
+        let Some(operation) = operation(request) else { return Ok(None) };
+        let write = Write {
+            operation,
+            kind: request.kind,
+            subresource: request.subresource,
+            namespace: request.namespace,
+            name: request.name,
+            object: &*request.object,
+            old: request.old,
+            caller: &caller(request.user),
+            now: self.clock.now(),
+        };
+        let judged = lookups.judged(&self.config, self, request.user, &write, stage, judge).await;
+        judged.map_err(|refused| match refused {
+            Refused::Denied(denial) => refusal(denial, request),
+            Refused::Failed(error) => error,
+        })
+    }
+
+    async fn mutate_catalog(&self, lookups: &Lookups, request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {
+        let changes = self.with_case(lookups, request, Stage::Mutate, |case, facts| case.changes(facts)).await?;
+        if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
+            changes.apply(request.object);
+        }
+        Ok(())
     }
 }
 
@@ -135,6 +207,15 @@ fn tree(value: &json::Value, deep: usize) -> Option<serde_json::Value> {
     })
 }
 
+/// Puts who asks where the rules put it; nothing else is written anew, so that numbers keep their text.
+fn put_stamp(object: &mut json::Value, stamped: &serde_json::Value) -> Result<(), ApiError> {
+    let Some(spec) = object.get_mut("spec").and_then(json::Value::as_object_mut) else { return Ok(()) };
+    let text =
+        serde_json::to_vec(&stamped["spec"][REQUESTED_BY]).map_err(|error| ApiError::internal(error.to_string()))?;
+    spec.insert(REQUESTED_BY, json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?);
+    Ok(())
+}
+
 fn caller(user: &UserInfo) -> Caller {
     Caller { username: user.name.clone(), uid: user.uid.clone(), groups: user.groups.clone() }
 }
@@ -152,31 +233,37 @@ fn refusal(denial: Denial, request: &AdmissionRequest<'_>) -> ApiError {
 #[async_trait]
 impl InProcessAdmission for OurKinds {
     fn covers(&self, group: &str, resource: &str, _namespace: &str) -> bool {
-        is_judged_group(group) || matches!(resource, "customresourcedefinitions" | "providerconfigs")
+        let of_catalog = group == allotment_api::catalog::GROUP && self.lookups.is_some();
+        of_catalog || is_judged_group(group) || matches!(resource, "customresourcedefinitions" | "providerconfigs")
     }
 
     async fn mutate(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
         // In a logical cluster a group of this name is its owner's.
-        if !request.tenant.is_platform() || !self.concerns(request).stamp {
+        if !request.tenant.is_platform() {
+            return Ok(Vec::new());
+        }
+        if let Some(lookups) = self.lookups(request) {
+            return self.mutate_catalog(lookups, request).await.map(|()| Vec::new());
+        }
+        if !self.concerns(request).stamp {
             return Ok(Vec::new());
         }
         let stamped = self.with_request(request, |request| stamp(&self.config, request))?.flatten();
         if let Some(changed) = stamped {
-            let text = serde_json::to_vec(&changed).map_err(|error| ApiError::internal(error.to_string()))?;
-            let changed = json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?;
-            // What was not shown stays.
-            let owners = request.object.at(&["metadata", MANAGED_FIELDS]).cloned();
-            *request.object = changed;
-            let metadata = request.object.as_object_mut().and_then(|object| object.get_mut("metadata"));
-            if let (Some(owners), Some(metadata)) = (owners, metadata.and_then(json::Value::as_object_mut)) {
-                metadata.insert(MANAGED_FIELDS.to_owned(), owners);
-            }
+            put_stamp(request.object, &changed)?;
         }
         Ok(Vec::new())
     }
 
     async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
-        if !request.tenant.is_platform() || !self.concerns(request).review {
+        if !request.tenant.is_platform() {
+            return Ok(Vec::new());
+        }
+        if let Some(lookups) = self.lookups(request) {
+            let judged = self.with_case(lookups, request, Stage::Validate, |case, facts| case.judge(facts)).await?;
+            return Ok(judged.unwrap_or_default());
+        }
+        if !self.concerns(request).review {
             return Ok(Vec::new());
         }
         let reviewed = self.with_request(request, |request| {

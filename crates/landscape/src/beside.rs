@@ -106,6 +106,7 @@ impl Beside {
             warn!(%user, "{why}; whoever else has this identity is the platform to admission: give it one of its own");
         }
         let kinds = Arc::new(OurKinds::new(&user, seams.clock.clone()));
+        kinds.set_client(client.clone());
         let troubles = Troubles::default();
         Ok(Beside { client, seams, keys, address, settings, environment, identity, troubles, user, kinds })
     }

@@ -15,7 +15,7 @@ use allotment_store::{Store, Tenant};
 use kube::Client;
 
 use crate::admission::{CONTROLLERS, OurKinds};
-use crate::client::client_of;
+use crate::client::{client_of, weak_client_of};
 use crate::manifests::Setup;
 use crate::planes::{Planes, PlanesConfig};
 use crate::readiness::ControllersSynced;
@@ -137,6 +137,8 @@ impl Landscape {
         };
         planes.server().ensure_tenant(platform).await.map_err(LandscapeError::Serve)?;
         let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
+        // Admission is the server's, and must not keep it.
+        admission.set_client(weak_client_of(planes.server().downgrade(), user.clone()));
         let client = client_of(planes.server(), &Tenant::platform(), user);
         Ok(Landscape { planes, client, admission, readiness, runner: None })
     }

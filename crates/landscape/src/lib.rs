@@ -4,6 +4,7 @@
 
 mod admission;
 mod beside;
+mod catalog;
 mod client;
 mod installed;
 mod landscape;

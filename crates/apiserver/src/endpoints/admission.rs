@@ -28,25 +28,25 @@ impl Admission<'_> {
     }
 
     /// Lets every rule change the object.
-    pub(super) async fn mutate(&self, object: Map, old: Option<&Map>) -> Result<Map, ApiError> {
-        let object = self.run(object, old, true).await?;
-        let kind = &self.row.kind;
+    pub(super) async fn mutate(&self, object: Map, old: Option<&Value>) -> Result<Map, ApiError> {
+        let object = self.run(object, old, Step::Mutate).await?;
+        let (kind, old) = (&self.row.kind, old.and_then(Value::as_object));
         auth::check_escalation(self.cx, &kind.group, &kind.plural, &object, old).await?;
         Ok(object)
     }
 
-    /// Lets every rule judge the object.
-    pub(super) async fn validate(&self, object: Map, old: Option<&Map>) -> Result<Map, ApiError> {
-        self.run(object, old, false).await
+    /// Lets every rule judge the object, then complete it.
+    pub(super) async fn validate(&self, object: Map, old: Option<&Value>) -> Result<Map, ApiError> {
+        let object = self.run(object, old, Step::Validate).await?;
+        self.run(object, old, Step::Complete).await
     }
 
-    async fn run(&self, object: Map, old: Option<&Map>, mutate: bool) -> Result<Map, ApiError> {
+    async fn run(&self, object: Map, old: Option<&Value>, step: Step) -> Result<Map, ApiError> {
         if !self.covered() {
             return Ok(object);
         }
         let mut object = Value::Object(object);
-        let old = old.map_or(Value::Null, |old| Value::Object(old.clone()));
-        self.each(&mut object, &old, mutate).await?;
+        self.each(&mut object, old.unwrap_or(&Value::Null), step).await?;
         match object {
             Value::Object(map) => Ok(map),
             _ => Err(ApiError::internal("admission made something else of an object")),
@@ -59,11 +59,11 @@ impl Admission<'_> {
             return Ok(());
         }
         let (mut object, old) = (Value::Null, Value::Object(old.clone()));
-        self.each(&mut object, &old, true).await?;
-        self.each(&mut object, &old, false).await
+        self.each(&mut object, &old, Step::Mutate).await?;
+        self.each(&mut object, &old, Step::Validate).await
     }
 
-    async fn each(&self, object: &mut Value, old: &Value, mutate: bool) -> Result<(), ApiError> {
+    async fn each(&self, object: &mut Value, old: &Value, step: Step) -> Result<(), ApiError> {
         let kind = &self.row.kind;
         for one in self.cx.server.admission().iter().filter(|one| one.covers(&kind.group, &kind.plural, self.namespace))
         {
@@ -82,11 +82,23 @@ impl Admission<'_> {
                 object,
                 old,
             };
-            let warnings = if mutate { one.mutate(&mut request).await } else { one.validate(&request).await };
-            warnings?.into_iter().for_each(|text| self.cx.warn(text));
+            let warnings = match step {
+                Step::Mutate => one.mutate(&mut request).await?,
+                Step::Validate => one.validate(&request).await?,
+                Step::Complete => one.complete(&mut request).await.map(|()| Vec::new())?,
+            };
+            warnings.into_iter().for_each(|text| self.cx.warn(text));
         }
         Ok(())
     }
+}
+
+/// How far a write has come.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Mutate,
+    Validate,
+    Complete,
 }
 
 /// Refuses a new object in a namespace that is absent (404) or going away (403).

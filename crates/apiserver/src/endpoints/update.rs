@@ -186,6 +186,8 @@ pub(super) async fn replace_owned(
     revision: Revision,
 ) -> Result<Bytes, Raced> {
     let conditional = check_revision(row, &mut object, &current)? && revision == Revision::Sent;
+    // As admission sees it, so that it is not copied for each look.
+    let old = Value::Object(old);
     let (object, held, _turn) = prepared(cx, row, &old, object, &current, options).await?;
     write(cx, row, &current, object, options.dry_run).await.map_err(|error| match error {
         Raced::Again if conditional => Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED)),
@@ -218,13 +220,14 @@ fn check_revision(row: &Row, object: &mut Map, current: &Entry) -> Result<bool, 
 async fn prepared(
     cx: &Context,
     row: &Row,
-    old: &Map,
+    before: &Value,
     mut object: Map,
     current: &Entry,
     options: WriteOptions,
 ) -> Result<(Map, Option<Held>, Turn), ApiError> {
     let subresource = cx.info.subresource.as_str();
     let empty = Map::new();
+    let old = before.as_object().unwrap_or(&empty);
     let old_metadata = old.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
     if let Some(metadata) = metadata_mut(&mut object) {
         metadata::keep_from_old(metadata, old_metadata, options.dry_run);
@@ -236,7 +239,7 @@ async fn prepared(
     let operation = AdmissionOperation::Update;
     let (namespace, name) = (&*current.namespace, &*current.name);
     let admission = Admission { cx, row, operation, namespace, name, dry_run: options.dry_run };
-    let mut object = admission.mutate(object, Some(old)).await?;
+    let mut object = admission.mutate(object, Some(before)).await?;
     check_escalation(cx, &row.kind.group, &row.kind.plural, &object, Some(old)).await?;
     let operation = Operation::Update { old, subresource };
     let held = services::before_write(cx, row, Some(old), &mut object).await?;
@@ -252,7 +255,7 @@ async fn prepared(
     }
     row.kind.strategy.canonicalise(&mut object);
     ownership::keep_times(old, &mut object);
-    let mut object = admission.validate(object, Some(old)).await?;
+    let mut object = admission.validate(object, Some(before)).await?;
     let turn = definitions::before_write(cx, row, &mut object).await?;
     Ok((object, held, turn))
 }

@@ -54,7 +54,7 @@ pub struct AdmissionRequest<'a> {
 }
 
 /// Admission rules in this process. They run in the order in which they were added: first everyone's
-/// `mutate`, then everyone's `validate`.
+/// `mutate`, then everyone's `validate`, in the end everyone's `complete`.
 #[async_trait]
 pub trait InProcessAdmission: Debug + Send + Sync + 'static {
     /// Whether this admission wants to see writes of `resource` in `group` at all, in that namespace
@@ -68,4 +68,9 @@ pub trait InProcessAdmission: Debug + Send + Sync + 'static {
 
     /// Judges the final object. Answers warnings for the client.
     async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError>;
+
+    /// Puts into an object that was judged right what follows from it, and is judged no more: a status.
+    async fn complete(&self, _request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {
+        Ok(())
+    }
 }

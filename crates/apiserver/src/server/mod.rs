@@ -11,7 +11,7 @@ mod turns;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use allotment_machinery::schema::Interner;
@@ -60,6 +60,23 @@ pub struct ServerConfig {
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
+}
+
+/// A server that may be gone.
+#[derive(Clone)]
+pub struct WeakApiServer(Weak<Shared>);
+
+impl fmt::Debug for WeakApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakApiServer").finish_non_exhaustive()
+    }
+}
+
+impl WeakApiServer {
+    /// The server, if it is still there.
+    pub fn upgrade(&self) -> Option<ApiServer> {
+        self.0.upgrade().map(|shared| ApiServer { shared })
+    }
 }
 
 struct Shared {
@@ -112,6 +129,11 @@ impl ApiServer {
         server.tasks().spawn(run_aggregation(server.clone()));
         server.tasks().spawn(loops::run(server.clone()));
         server
+    }
+
+    /// The server for those whom it holds itself, and who must not keep it.
+    pub fn downgrade(&self) -> WeakApiServer {
+        WeakApiServer(Arc::downgrade(&self.shared))
     }
 
     /// Ends watches and everything else that runs, and waits for it, though not for ever: a client must

@@ -30,7 +30,7 @@ pub use expiring::{Expiring, ProfileName, effective, expiring};
 pub use expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
 pub use index::{Catalog, KeptShoot, Offer, ProfileKey, says};
 pub use parent::Parent;
-pub use private::{PrivateWrite, is_same_parent, settled, validate_private_profile};
+pub use private::{PrivateWrite, is_same_parent, over, settled, validate_private_profile};
 pub use profile::validate_cloud_profile;
 pub use reference::{ProfileKind, Reference, SwitchError, check_switch, reference, written};
 pub use render::{Rendered, faults_of_change, render};

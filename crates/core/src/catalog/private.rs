@@ -54,10 +54,9 @@ impl<'a> PrivateWrite<'a> {
     }
 }
 
-/// What is left of `spec` without the entries that have expired and are not new in this write: a tool that applies an
-/// old manifest again and again neither fails nor brings them back. `None` where all stay. The private profile's own
-/// image versions stay while Shoots use them.
-pub fn settled(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Option<PrivateCloudProfileSpec> {
+/// The entries of `spec` that have expired and are not new in this write. The private profile's own image versions stay
+/// while Shoots use them.
+pub fn over<'s>(spec: &'s PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> BTreeSet<VersionKey<'s>> {
     let stored = write.stored();
     let is_over = |(key, date): &(VersionKey<'_>, Option<&Date>)| {
         let inherited = write.parent.date(key);
@@ -67,8 +66,13 @@ pub fn settled(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Opti
         }
         !matches!(key, VersionKey::Image(image, version) if inherited.is_none() && (write.in_use)(image, version))
     };
-    let gone: BTreeSet<VersionKey<'_>> =
-        dated(spec.kubernetes.as_ref(), &spec.machine_images).filter(is_over).map(|(key, _)| key).collect();
+    dated(spec.kubernetes.as_ref(), &spec.machine_images).filter(is_over).map(|(key, _)| key).collect()
+}
+
+/// What is left of `spec` without what is [`over`]: a tool that applies an old manifest again and again neither fails nor
+/// brings it back. `None` where all stays.
+pub fn settled(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Option<PrivateCloudProfileSpec> {
+    let gone = over(spec, write);
     if gone.is_empty() {
         return None;
     }

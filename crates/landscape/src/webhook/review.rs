@@ -1,5 +1,6 @@
 //! `AdmissionReview` (admission.k8s.io/v1) in and out, around the same rules as in-process.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use allotment_apiserver::auth::UserInfo;
@@ -90,8 +91,8 @@ impl Webhook {
         let user = UserInfo {
             name: text(&["userInfo", "username"]).to_owned(),
             uid: text(&["userInfo", "uid"]).to_owned(),
-            groups: groups.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            ..UserInfo::default()
+            groups: texts(groups),
+            extra: extra(asked),
         };
         let part = |name: &str| asked.get(name).cloned().unwrap_or(Value::Null);
         let (sent, old) = (part("object"), part("oldObject"));
@@ -122,6 +123,17 @@ impl Webhook {
             Stage::Validate => Ok(Verdict { warnings: self.kinds.validate(&request).await?, patch: Vec::new() }),
         }
     }
+}
+
+fn texts(items: &[Value]) -> Vec<String> {
+    items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// What else the server's authenticator said of the caller.
+fn extra(asked: &Value) -> BTreeMap<String, Vec<String>> {
+    let members = asked.at(&["userInfo", "extra"]).and_then(Value::as_object);
+    let said = members.into_iter().flat_map(Map::iter);
+    said.map(|(name, values)| (name.to_owned(), texts(values.as_array().unwrap_or_default()))).collect()
 }
 
 /// A write that may go on.

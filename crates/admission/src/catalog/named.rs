@@ -1,0 +1,34 @@
+//! How texts name many objects: the first few, and how many more there are.
+
+use allotment_core::write::ObjectKey;
+
+/// Most objects that a text names.
+const MOST_NAMED: usize = 10;
+
+/// `team/a, team/b and 3 more`.
+pub(super) fn named<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
+    let mut all = all.into_iter();
+    let shown: Vec<String> = all.by_ref().take(MOST_NAMED).map(|one| one.to_string()).collect();
+    match all.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// The names alone, where all are of one namespace.
+pub(super) fn names<'a>(keys: impl IntoIterator<Item = &'a ObjectKey>) -> String {
+    named(keys.into_iter().map(|key| &key.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_are_named_by_the_first_of_them() {
+        assert_eq!(named(["a"]), "a");
+        assert_eq!(named(0..10), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
+        assert_eq!(named(0..12), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more");
+        assert_eq!(names([&ObjectKey::new("n", "a"), &ObjectKey::new("n", "b")]), "a, b");
+    }
+}

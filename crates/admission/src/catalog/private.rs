@@ -1,0 +1,152 @@
+//! What is refused of a PrivateCloudProfile.
+
+use std::collections::BTreeSet;
+
+use allotment_api::catalog::RemovedVersion;
+use allotment_core::catalog::{
+    Offer, PrivateWrite, Verb, VersionKey, denial, is_same_parent, needed, over, settled, validate_private_profile,
+};
+use allotment_machinery::field::{FieldError, Path};
+
+use super::case::{Case, PrivatePair, Stage};
+use super::facts::{Facts, Lookup};
+use super::named::names;
+use crate::review::{Denial, Operation};
+
+/// A private profile that is written.
+#[derive(Debug)]
+pub(super) struct Private {
+    pub(super) pair: PrivatePair,
+    /// What was taken out of it before.
+    pub(super) removed: Vec<RemovedVersion>,
+}
+
+impl Private {
+    pub(super) fn wants(&self, case: &Case<'_>, stage: Stage, facts: &Facts) -> Vec<Lookup> {
+        let is_new = case.write.operation == Operation::Create;
+        // Of what is new nothing can have expired before.
+        if is_new && stage == Stage::Mutate {
+            return Vec::new();
+        }
+        let parent = &self.pair.new.parent.name;
+        let mut wanted = Vec::new();
+        wanted.extend((!parent.is_empty()).then(|| Lookup::Profile(parent.clone())));
+        wanted.extend((!is_new).then(|| Lookup::Users(case.name().to_owned())));
+        let lacking = facts.lacking(wanted);
+        if stage == Stage::Mutate || !lacking.is_empty() {
+            return lacking;
+        }
+        let mut wanted = Vec::new();
+        if !parent.is_empty() && facts.profile(parent).is_none() {
+            wanted.push(Lookup::Private(parent.clone()));
+        }
+        for verb in self.verbs(case, facts) {
+            let asked = Lookup::Allowed(verb);
+            if facts.has(&asked) && !facts.allows(&asked) {
+                wanted.push(Lookup::AllowedBySource(verb));
+            }
+            wanted.push(asked);
+        }
+        facts.lacking(wanted)
+    }
+
+    /// Calls `look` with what the write is judged by, if the parent is there.
+    fn with_write<T>(
+        &self,
+        case: &Case<'_>,
+        facts: &Facts,
+        look: impl FnOnce(&PrivateWrite<'_>, &Offer) -> T,
+    ) -> Option<T> {
+        let offer = facts.profile(&self.pair.new.parent.name)?;
+        let in_use = |image: &str, version: &str| {
+            let key = VersionKey::Image(image, version);
+            facts.users(case.name()).iter().any(|(_, shoot)| shoot.is_live() && shoot.uses(&key))
+        };
+        let write = PrivateWrite {
+            parent: &offer.parent,
+            old: self.pair.old.as_ref(),
+            removed: &self.removed,
+            in_use: &in_use,
+            now: case.write.now,
+        };
+        Some(look(&write, offer))
+    }
+
+    /// What has expired and is not new in this write.
+    pub(super) fn over(&self, case: &Case<'_>, facts: &Facts) -> BTreeSet<VersionKey<'_>> {
+        self.with_write(case, facts, |write, _| over(&self.pair.new, write)).unwrap_or_default()
+    }
+
+    /// The verbs that the caller needs for what the write changes.
+    fn verbs(&self, case: &Case<'_>, facts: &Facts) -> Vec<Verb> {
+        let (new, old) = (&self.pair.new, self.pair.old.as_ref());
+        if case.platform {
+            return Vec::new();
+        }
+        let compared = self.with_write(case, facts, |write, _| {
+            let (left, left_before) = (settled(new, write), old.and_then(|old| settled(old, write)));
+            needed(left_before.as_ref().or(old), left.as_ref().unwrap_or(new))
+        });
+        compared.unwrap_or_else(|| needed(old, new))
+    }
+
+    pub(super) fn judge(&self, case: &Case<'_>, facts: &Facts) -> Result<Vec<String>, Denial> {
+        let lacking: Vec<Verb> = self.verbs(case, facts);
+        let lacking: Vec<Verb> = lacking.into_iter().filter(|verb| !facts.allows(&Lookup::Allowed(*verb))).collect();
+        if !lacking.is_empty() {
+            let has_source_rule = lacking.iter().any(|verb| facts.allows(&Lookup::AllowedBySource(*verb)));
+            return Err(Denial::Forbidden(denial(&case.write.caller.username, &lacking, has_source_rule)));
+        }
+        let found = self.with_write(case, facts, |write, offer| {
+            let mut found = validate_private_profile(&self.pair.new, write);
+            // Who was there before it began to go stays changeable.
+            if offer.is_going() && case.write.operation == Operation::Create {
+                let name = offer.parent.name();
+                let detail = format!("CloudProfile {name:?} is being deleted: name another one");
+                found.errors.insert(0, FieldError::invalid(&parent(), name, detail));
+            }
+            found
+        });
+        match found {
+            None => Err(Denial::Invalid(vec![self.no_parent(case, facts)])),
+            Some(found) if !found.errors.is_empty() => Err(Denial::Invalid(found.errors)),
+            Some(found) => Ok(found.warnings),
+        }
+    }
+
+    /// Why there is no parent.
+    fn no_parent(&self, case: &Case<'_>, facts: &Facts) -> FieldError {
+        let named = &self.pair.new.parent;
+        let multi_level = "multi-level inheritance is not supported";
+        if named.name.is_empty() {
+            return FieldError::required(&parent(), "name the CloudProfile that this adds to");
+        }
+        if let Some(kind) = named.kind.as_deref().filter(|kind| *kind != "CloudProfile") {
+            return FieldError::invalid(&parent().child("kind"), kind, format!("{multi_level}: name a CloudProfile"));
+        }
+        if let Some(old) = self.pair.old.as_ref().filter(|old| !is_same_parent(&old.parent, named)) {
+            let detail = format!("is immutable, and was {:?}: make another PrivateCloudProfile", old.parent.name);
+            return FieldError::invalid(&parent(), &named.name, detail);
+        }
+        if facts.private(&named.name).is_some() {
+            let what = format!("{:?} is a PrivateCloudProfile of namespace {:?}", named.name, case.write.namespace);
+            return FieldError::invalid(&parent(), &named.name, format!("{multi_level}: {what}; name a CloudProfile"));
+        }
+        let detail = "there is no CloudProfile of that name: make it before, or name another one";
+        FieldError::invalid(&parent(), &named.name, detail)
+    }
+}
+
+fn parent() -> Path {
+    Path::new("spec").child("parent")
+}
+
+/// Who holds up a deletion.
+pub(super) fn warn_of_users(case: &Case<'_>, facts: &Facts) -> Vec<String> {
+    let users = facts.users(case.name());
+    if users.is_empty() {
+        return Vec::new();
+    }
+    let (name, shoots) = (case.name(), names(users.iter().map(|(key, _)| key)));
+    vec![format!("PrivateCloudProfile {name:?} is used by Shoots {shoots}: it goes when the last of them is gone")]
+}
