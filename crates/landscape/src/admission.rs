@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use allotment_admission::catalog::{self, Stage, Write};
+use allotment_admission::catalog::{Case, Stage, Write, is_judged};
 use allotment_admission::{Caller, Concerns, Config, Denial, Operation, Request, concerns, is_watched, review, stamp};
 use allotment_api::names::{is_judged_group, provider_of_user};
 use allotment_apiserver::auth::UserInfo;
@@ -15,7 +15,7 @@ use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
 use kube::Client;
 
-use crate::catalog::{Known, Lookups, Refused};
+use crate::catalog::{Known, Lookups};
 
 /// The user name of the platform's own controllers.
 pub const CONTROLLERS: &str = "system:allotment:controllers";
@@ -133,41 +133,58 @@ impl Known for OurKinds {
 impl OurKinds {
     /// What looks things up for a write, if it is of one of these kinds.
     fn lookups(&self, request: &AdmissionRequest<'_>) -> Option<&Lookups> {
-        self.lookups.as_ref().filter(|_| catalog::is_judged(request.group, request.kind))
+        self.lookups.as_ref().filter(|_| is_judged(request.group, request.kind))
     }
 
-    async fn with_case<T>(
-        &self,
-        lookups: &Lookups,
-        request: &AdmissionRequest<'_>,
-        stage: Stage,
-        judge: impl FnOnce(&catalog::Case<'_>, &catalog::Facts) -> Result<T, Denial> + Send,
-    ) -> Result<Option<T>, ApiError> {
-        let Some(operation) = operation(request) else { return Ok(None) };
-        let write = Write {
-            operation,
+    async fn mutate_catalog(&self, lookups: &Lookups, request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {
+        let by = caller(request.user);
+        let Some(write) = self.write(request, &by) else { return Ok(()) };
+        let case = Case::read(&self.config, &write).map_err(|denial| refusal(denial, request))?;
+        let Some(case) = case else { return Ok(()) };
+        let facts = lookups.facts(&case, Stage::Mutate, self, request.user, &write).await?;
+        let changes = case.changes(&facts).map_err(|denial| refusal(denial, request))?;
+        if !changes.is_empty() {
+            changes.apply(request.object);
+        }
+        Ok(())
+    }
+
+    async fn judge_catalog(&self, lookups: &Lookups, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+        let by = caller(request.user);
+        let Some(write) = self.write(request, &by) else { return Ok(Vec::new()) };
+        let case = Case::read(&self.config, &write).map_err(|denial| refusal(denial, request))?;
+        let Some(case) = case else { return Ok(Vec::new()) };
+        let facts = lookups.facts(&case, Stage::Validate, self, request.user, &write).await?;
+        case.judge(&facts).map_err(|denial| refusal(denial, request))
+    }
+
+    async fn complete_catalog(&self, lookups: &Lookups, request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {
+        let by = caller(request.user);
+        let Some(write) = self.write(request, &by) else { return Ok(()) };
+        let Some(case) = Case::read_to_complete(&write) else { return Ok(()) };
+        let facts = lookups.facts(&case, Stage::Complete, self, request.user, &write).await?;
+        let Some(status) = case.status(&facts) else { return Ok(()) };
+        let text = serde_json::to_vec(&status).map_err(|error| ApiError::internal(error.to_string()))?;
+        let status = json::parse(&text).map_err(|error| ApiError::internal(error.to_string()))?;
+        if let Some(object) = request.object.as_object_mut() {
+            object.insert("status", status);
+        }
+        Ok(())
+    }
+
+    /// A write as the rules of the catalog take it.
+    fn write<'a>(&self, request: &'a AdmissionRequest<'_>, caller: &'a Caller) -> Option<Write<'a>> {
+        Some(Write {
+            operation: operation(request)?,
             kind: request.kind,
             subresource: request.subresource,
             namespace: request.namespace,
             name: request.name,
             object: &*request.object,
             old: request.old,
-            caller: &caller(request.user),
+            caller,
             now: self.clock.now(),
-        };
-        let judged = lookups.judged(&self.config, self, request.user, &write, stage, judge).await;
-        judged.map_err(|refused| match refused {
-            Refused::Denied(denial) => refusal(denial, request),
-            Refused::Failed(error) => error,
         })
-    }
-
-    async fn mutate_catalog(&self, lookups: &Lookups, request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {
-        let changes = self.with_case(lookups, request, Stage::Mutate, |case, facts| case.changes(facts)).await?;
-        if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
-            changes.apply(request.object);
-        }
-        Ok(())
     }
 }
 
@@ -260,8 +277,7 @@ impl InProcessAdmission for OurKinds {
             return Ok(Vec::new());
         }
         if let Some(lookups) = self.lookups(request) {
-            let judged = self.with_case(lookups, request, Stage::Validate, |case, facts| case.judge(facts)).await?;
-            return Ok(judged.unwrap_or_default());
+            return self.judge_catalog(lookups, request).await;
         }
         if !self.concerns(request).review {
             return Ok(Vec::new());
@@ -279,5 +295,12 @@ impl InProcessAdmission for OurKinds {
             }
         })?;
         Ok(reviewed.map(|reviewed| reviewed.warnings).unwrap_or_default())
+    }
+
+    async fn complete(&self, request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {
+        match self.lookups(request).filter(|_| request.tenant.is_platform()) {
+            Some(lookups) => self.complete_catalog(lookups, request).await,
+            None => Ok(()),
+        }
     }
 }

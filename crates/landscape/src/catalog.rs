@@ -15,7 +15,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use allotment_admission::catalog::{Case, Facts, Family, Found, Lookup, Stage, Write, users_of};
-use allotment_admission::{Config, Denial};
 use allotment_api::catalog::{CloudProfile, GROUP, KeptProfile, Shoot};
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::status::ApiError;
@@ -65,28 +64,6 @@ enum LookupError {
     TooMuch,
 }
 
-/// Why a write does not go on.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// A rule says so.
-    Denied(Denial),
-    /// It could not be judged.
-    Failed(ApiError),
-}
-
-impl From<Denial> for Refused {
-    fn from(denial: Denial) -> Self {
-        Refused::Denied(denial)
-    }
-}
-
-impl From<LookupError> for Refused {
-    fn from(error: LookupError) -> Self {
-        let text = format!("the write could not be judged: {}; nothing was written, try again", chain(&error));
-        Refused::Failed(ApiError::unavailable(text))
-    }
-}
-
 impl Lookups {
     /// From now on this client is asked. It has to be allowed to read the group's kinds and to make SubjectAccessReviews.
     pub(crate) fn set_client(&self, client: Client) {
@@ -94,21 +71,23 @@ impl Lookups {
         let _ = self.client.set(client);
     }
 
-    /// Reads a write and finds all that it is judged by at that stage, then calls `judge`; nothing where there is nothing to be
-    /// done about it.
-    pub(crate) async fn judged<T>(
+    /// All that a write is judged by at that stage.
+    pub(crate) async fn facts(
         &self,
-        config: &Config,
+        case: &Case<'_>,
+        stage: Stage,
         known: &dyn Known,
         user: &UserInfo,
         write: &Write<'_>,
-        stage: Stage,
-        judge: impl FnOnce(&Case<'_>, &Facts) -> Result<T, Denial>,
-    ) -> Result<Option<T>, Refused> {
-        let Some(case) = Case::read(config, write)? else { return Ok(None) };
-        let found = timeout(LOOKUP_LIMIT, self.find(&case, known, user, write, stage));
-        let facts = found.await.map_err(|_| LookupError::TimedOut)??;
-        Ok(Some(judge(&case, &facts)?))
+    ) -> Result<Facts, ApiError> {
+        let found = match timeout(LOOKUP_LIMIT, self.find(case, known, user, write, stage)).await {
+            Ok(found) => found,
+            Err(_) => Err(LookupError::TimedOut),
+        };
+        found.map_err(|error| {
+            let text = format!("the write could not be judged: {}; nothing was written, try again", chain(&error));
+            ApiError::unavailable(text)
+        })
     }
 
     async fn find(

@@ -1,7 +1,8 @@
 //! One write, read: of which kind it is, what it changes, and what is to be done about it.
 
 use allotment_api::catalog::{
-    CloudProfileSpec, FINALIZER, GROUP, PrivateCloudProfileSpec, REMOVED_VERSIONS, RemovedVersion, ShootSpec,
+    CloudProfileSpec, FINALIZER, GROUP, PrivateCloudProfileSpec, PrivateCloudProfileStatus, REMOVED_VERSIONS,
+    RemovedVersion, ShootSpec,
 };
 use allotment_core::catalog::{reference, written};
 use allotment_machinery::field::{FieldError, Path, ShownValue};
@@ -49,6 +50,8 @@ pub enum Stage {
     Mutate,
     /// Once the object is final.
     Validate,
+    /// Once it is known to be stored as it is, but for what follows from it.
+    Complete,
 }
 
 /// Whether writes of that kind are judged here.
@@ -129,7 +132,26 @@ impl<'a> Case<'a> {
         Ok(Some(Case { write, platform, subject }))
     }
 
-    /// What has to be looked up before [`Case::changes`] or [`Case::judge`] may be asked, as far as is known by now.
+    /// The same of a write that was judged, whoever writes; nothing where nothing follows from it.
+    pub fn read_to_complete(write: &'a Write<'a>) -> Option<Self> {
+        let changes = match write.operation {
+            Operation::Create => true,
+            Operation::Update => write.object.get("spec") != write.old.get("spec"),
+            Operation::Delete => false,
+        };
+        let is_stored = write.kind == PRIVATE && write.subresource.is_empty();
+        (changes && is_stored).then(|| Case { write, platform: true, subject: Subject::read(write) })
+    }
+
+    /// The status that a private profile gets by the write itself.
+    pub fn status(&self, facts: &Facts) -> Option<PrivateCloudProfileStatus> {
+        match &self.subject {
+            Subject::Private(Ok(private)) => private.status(self, facts),
+            _ => None,
+        }
+    }
+
+    /// What has to be looked up before [`Case::changes`], [`Case::judge`] or [`Case::status`] may be asked, as far as is known by now.
     pub fn wants(&self, stage: Stage, facts: &Facts) -> Vec<Lookup> {
         match &self.subject {
             Subject::Private(Ok(private)) => private.wants(self, stage, facts),

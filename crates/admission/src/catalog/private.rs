@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use allotment_api::catalog::RemovedVersion;
+use allotment_api::catalog::{PrivateCloudProfileStatus, RemovedVersion};
 use allotment_core::catalog::{
-    Offer, PrivateWrite, Verb, VersionKey, denial, is_same_parent, needed, over, settled, validate_private_profile,
+    KeptShoot, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, is_same_parent, needed, over,
+    private_status, settled, validate_private_profile,
 };
 use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::json::{Map, Value};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use super::case::{Case, PrivatePair, Stage};
 use super::facts::{Facts, Lookup};
@@ -23,8 +26,8 @@ pub(super) struct Private {
 
 impl Private {
     pub(super) fn wants(&self, case: &Case<'_>, stage: Stage, facts: &Facts) -> Vec<Lookup> {
-        let is_new = case.write.operation == Operation::Create;
         // Of what is new nothing can have expired before.
+        let is_new = case.write.operation == Operation::Create && stage != Stage::Complete;
         if is_new && stage == Stage::Mutate {
             return Vec::new();
         }
@@ -33,7 +36,7 @@ impl Private {
         wanted.extend((!parent.is_empty()).then(|| Lookup::Profile(parent.clone())));
         wanted.extend((!is_new).then(|| Lookup::Users(case.name().to_owned())));
         let lacking = facts.lacking(wanted);
-        if stage == Stage::Mutate || !lacking.is_empty() {
+        if stage != Stage::Validate || !lacking.is_empty() {
             return lacking;
         }
         let mut wanted = Vec::new();
@@ -114,6 +117,24 @@ impl Private {
         }
     }
 
+    /// The status that the object gets by this write.
+    pub(super) fn status(&self, case: &Case<'_>, facts: &Facts) -> Option<PrivateCloudProfileStatus> {
+        let metadata = metadata(case.write.object)?;
+        let conditions = case.write.object.at(&["status", "conditions"]);
+        let conditions: Option<Vec<Condition>> =
+            conditions.and_then(|conditions| serde_json::from_slice(&conditions.to_vec()).ok());
+        let shoots: Vec<&KeptShoot> = facts.users(case.name()).iter().map(|(_, shoot)| &**shoot).collect();
+        Some(private_status(&PrivateView {
+            metadata: &metadata,
+            generation: metadata.generation,
+            spec: &self.pair.new,
+            conditions: &conditions.unwrap_or_default(),
+            parent: facts.profile(&self.pair.new.parent.name).map(|offer| (&**offer).into()),
+            shoots: &shoots,
+            now: case.write.now,
+        }))
+    }
+
     /// Why there is no parent.
     fn no_parent(&self, case: &Case<'_>, facts: &Facts) -> FieldError {
         let named = &self.pair.new.parent;
@@ -135,6 +156,13 @@ impl Private {
         let detail = "there is no CloudProfile of that name: make it before, or name another one";
         FieldError::invalid(&parent(), &named.name, detail)
     }
+}
+
+/// The metadata of an object, without who owns what in it.
+fn metadata(object: &Value) -> Option<ObjectMeta> {
+    let members = object.get("metadata")?.as_object()?.iter().filter(|(name, _)| *name != "managedFields");
+    let kept: Map = members.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    serde_json::from_slice(&Value::Object(kept).to_vec()).ok()
 }
 
 fn parent() -> Path {
