@@ -52,6 +52,7 @@ impl OurKinds {
         OurKinds { config, clock, controllers: RwLock::default(), lookups: Some(Lookups::default()) }
     }
 
+    #[expect(dead_code, reason = "the flag for it follows")]
     /// The same where the catalog's kinds are somebody else's.
     pub(crate) fn without_catalog(self) -> Self {
         OurKinds { lookups: None, ..self }

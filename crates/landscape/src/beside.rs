@@ -186,6 +186,7 @@ impl Beside {
         let setup = Setup::new(client.clone(), MANAGER);
         patiently(|| setup.definitions()).await?;
         patiently(|| self.reviewed(client)).await?;
+        patiently(|| setup.roles()).await?;
         patiently(|| setup.defaults()).await
     }
 

@@ -4,6 +4,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use allotment_api::catalog::GROUP as CATALOG_GROUP;
 use allotment_api::names::{GROUP, PLANES_NAMESPACE};
 use allotment_controllers::frame::{Troubles, tell};
 use futures::StreamExt;
@@ -79,5 +80,5 @@ where
 
 /// There may be many definitions of others.
 fn is_ours(name: &str) -> bool {
-    name == CONFIGURATIONS || name == WEBHOOK_AUTHORITY || name.ends_with(GROUP)
+    name == CONFIGURATIONS || name == WEBHOOK_AUTHORITY || name.ends_with(GROUP) || name.ends_with(CATALOG_GROUP)
 }

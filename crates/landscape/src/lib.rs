@@ -13,6 +13,7 @@ mod planes;
 mod prefixes;
 mod readiness;
 mod rights;
+mod roles;
 mod tenants;
 pub mod webhook;
 

@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::landscape::LandscapeError;
+use crate::roles;
 
 const PROVIDER: &str = include_str!("../../../examples/provider.yaml");
 const PURPOSES: &str = include_str!("../../../examples/purposes.yaml");
@@ -45,8 +46,13 @@ impl Setup {
 
     /// Makes all that is missing: namespaces and definitions always, the rest once in a platform's life.
     pub(crate) async fn ensure(&self) -> Result<(), LandscapeError> {
-        futures::future::try_join(self.namespaces(), self.definitions()).await?;
+        futures::future::try_join3(self.namespaces(), self.definitions(), self.roles()).await?;
         self.defaults().await
+    }
+
+    /// The roles that come with the catalog.
+    pub(crate) async fn roles(&self) -> Result<(), LandscapeError> {
+        roles::apply(&self.client, self.manager).await
     }
 
     /// The platform's namespaces.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use allotment_api::catalog::GROUP as CATALOG_GROUP;
 use allotment_api::names::{BUILT_IN_GROUPS, GROUP, PROVIDER_USER_PREFIX};
 use allotment_api::reasons::EventReason;
 use allotment_controllers::frame::{Kept, Seams, Whole, warn_of};
@@ -255,7 +256,7 @@ fn authorities(config: &Value) -> Option<BTreeSet<String>> {
 
 /// Every write of our groups: any version, any kind, subresources too.
 fn rule() -> RuleWithOperations {
-    let groups: Vec<&str> = std::iter::once(GROUP).chain(BUILT_IN_GROUPS).collect();
+    let groups: Vec<&str> = [GROUP, CATALOG_GROUP].into_iter().chain(BUILT_IN_GROUPS).collect();
     rule_about(&groups, "*/*")
 }
 
