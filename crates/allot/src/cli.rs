@@ -13,7 +13,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::duration;
 
-pub(crate) use asking::{Access, Credential, Explain, ExplainRequest, Request, Shape};
+pub(crate) use asking::{
+    Access, Credential, Explain, ExplainProfile, ExplainRequest, ExplainShoot, Named, Request, Shape,
+};
 pub(crate) use catalog::{Catalog, CatalogDiff, CatalogExpiring, CatalogLint, CatalogRender, DocumentFormat};
 pub(crate) use looking::{Section, Simulate, SortBy, Top, TopFormat, Tree};
 

@@ -126,6 +126,59 @@ pub(crate) struct Credential {
 pub(crate) enum Explain {
     /// Say how a ClusterRequest stands, or what would become of one, and what stands in the way
     Request(ExplainRequest),
+    /// Say how each thing stands that a Shoot uses of its cloud profile, and what it could change to
+    Shoot(ExplainShoot),
+    /// Say who uses a CloudProfile, which versions of it until when, and what its deletion would wait for
+    #[command(name = "cloudprofile")]
+    CloudProfile(ExplainProfile),
+    /// Say what is wrong with a PrivateCloudProfile, who uses it, and what its deletion would wait for
+    #[command(name = "privatecloudprofile", visible_alias = "pcp")]
+    PrivateCloudProfile(ExplainProfile),
+}
+
+/// `allot explain shoot`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot explain shoot web -n team-a
+  allot explain shoot -n team-a -f shoot.yaml
+  allot explain shoot web -n team-a -o json
+
+What is said of each thing is what admission would say of a new Shoot; one that is there keeps what it has. With -f it \
+tells of a Shoot that is not there yet, against the profiles that are. What may not be seen is told on stderr, and in \
+`unseen` with -o json. It ends with 0 whatever the answer is.")]
+pub(crate) struct ExplainShoot {
+    /// Name of the Shoot
+    #[arg(value_name = "NAME", value_parser = object_name, required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) name: Option<String>,
+    /// Its namespace [default: that of the file, else of the kubeconfig's context]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
+    pub(crate) namespace: Option<String>,
+    /// File with the Shoot, as YAML or JSON; `-` reads it from stdin
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(crate) output: ExplainFormat,
+}
+
+/// `allot explain cloudprofile` and `privatecloudprofile`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  allot explain cloudprofile central
+  allot explain cloudprofile central -n team-a
+  allot explain privatecloudprofile own -n team-a
+
+Who may not list PrivateCloudProfiles and Shoots in all namespaces sees those of a CloudProfile in one, named with -n. What \
+may not be seen is told on stderr, and in `unseen` with -o json.")]
+pub(crate) struct ExplainProfile {
+    /// The profile; of a CloudProfile the namespace says where to look for those that use it
+    #[command(flatten)]
+    pub(crate) object: Named,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(crate) output: ExplainFormat,
 }
 
 /// `allot explain request`

@@ -1,5 +1,8 @@
 //! `allot explain request`: how a ClusterRequest stands, and what stood in the way. What would become of one is asked
-//! by `dry_run`.
+//! by `dry_run`. Shoots and profiles are explained by modules of their own.
+
+pub(super) mod profile;
+pub(super) mod shoot;
 
 use allotment_api::requests::{ClusterRequest, ClusterRequestGrant, Finding};
 use anyhow::anyhow;

@@ -22,6 +22,7 @@ mod traits;
 mod tree;
 mod up;
 mod version;
+mod versions;
 mod waiting;
 
 use crate::cli::{Catalog, Cli, Command, Explain, Store};
@@ -39,6 +40,11 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Access(arguments) => access::run(target, arguments).await,
         Command::Credential(arguments) => credential::run(target, arguments).await,
         Command::Explain(Explain::Request(arguments)) => explain::run(target, arguments).await,
+        Command::Explain(Explain::Shoot(arguments)) => explain::shoot::run(target, arguments).await,
+        Command::Explain(Explain::CloudProfile(arguments)) => explain::profile::cloud_profile(target, arguments).await,
+        Command::Explain(Explain::PrivateCloudProfile(arguments)) => {
+            explain::profile::private_profile(target, arguments).await
+        }
         Command::Tree(arguments) => tree::run(target, arguments).await,
         Command::Top(arguments) => top::run(target, arguments).await,
         Command::Simulate(arguments) => simulate::run(target, arguments).await,

@@ -60,36 +60,83 @@ pub(super) struct Landscape {
     private: Vec<ObjectKey>,
     shoots: Vec<(ObjectKey, Option<ProfileKey>)>,
     /// Whether all private profiles that there may be were seen.
-    are_private_seen: bool,
+    pub(super) are_private_seen: bool,
+    /// Whether all Shoots that there may be were seen.
+    pub(super) are_shoots_seen: bool,
 }
 
 impl Landscape {
     /// Reads what may be seen, private profiles and Shoots of one namespace or of all. What may not be is kept to be told;
     /// it is an error if that is everything.
     pub(super) async fn read(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
-        let mut there = Landscape::default();
-        // Who uses something comes after what it uses: what a Shoot names is there, if it is at all.
-        let shoots = reading::each::<Shoot, Shoot, _>(platform, namespace, |shoot| KeptShoot::read(&shoot), |_| {});
-        let shoots = there.seen(shoots.await)?;
-        let kept = |private: KeptProfile| private;
-        let private = reading::by_pages::<KeptProfile, KeptProfile, _>(platform, namespace, PRIVATE_PAGE, kept, |_| {});
-        let private = there.seen(private.await)?;
+        // Who uses something comes before what it uses: what a Shoot names is there, if it is at all.
+        let mut there = Landscape::users(platform, namespace).await?;
         let profiles =
             reading::by_pages::<CloudProfile, CloudProfile, _>(platform, None, PROFILE_PAGE, Offer::new, |_| {});
         let profiles = there.seen(profiles.await)?;
-        there.are_private_seen = private.is_some();
         profiles.into_iter().flatten().for_each(|offer| there.add_profile(offer));
-        private.into_iter().flatten().for_each(|private| there.add_private(private));
-        shoots.into_iter().flatten().for_each(|shoot| there.add_shoot(shoot));
         if there.unseen.len() == KINDS {
             return Err(anyhow!("{}{}", there.unseen.swap_remove(0), hint(namespace)));
         }
         Ok(there)
     }
 
+    /// The private profiles and Shoots of one namespace or of all that may be seen.
+    pub(super) async fn users(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
+        let mut there = Landscape::shoots(platform, namespace).await?;
+        there.private_profiles(platform, namespace).await?;
+        Ok(there)
+    }
+
+    /// The Shoots of one namespace or of all that may be seen.
+    pub(super) async fn shoots(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
+        let mut there = Landscape::default();
+        let keep = |shoot: Shoot| KeptShoot::read(&shoot);
+        let shoots = there.seen(reading::each::<Shoot, Shoot, _>(platform, namespace, keep, |_| {}).await)?;
+        there.are_shoots_seen = shoots.is_some();
+        shoots.into_iter().flatten().for_each(|shoot| there.add_shoot(shoot));
+        Ok(there)
+    }
+
+    /// An object; where it may not be seen or is not there that is kept to be told, and is no error.
+    pub(super) fn found<K>(&mut self, found: kube::Result<K>, place: &str) -> anyhow::Result<Option<K>> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(error) => {
+                let why = format!("{place}: {}", client::explain(&error));
+                match error {
+                    kube::Error::Api(status) if [403, 404].contains(&status.code) => self.unseen.push(why),
+                    _ => return Err(anyhow!(why)),
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Adds the private profiles of one namespace or of all that may be seen.
+    pub(super) async fn private_profiles(
+        &mut self,
+        platform: &Platform,
+        namespace: Option<&str>,
+    ) -> anyhow::Result<()> {
+        let kept = |private: KeptProfile| private;
+        let private = reading::by_pages::<KeptProfile, KeptProfile, _>(platform, namespace, PRIVATE_PAGE, kept, |_| {});
+        let private = self.seen(private.await)?;
+        self.are_private_seen = private.is_some();
+        private.into_iter().flatten().for_each(|private| self.add_private(private));
+        Ok(())
+    }
+
     /// What was listed; nothing, with a word about it, where it may not be.
     fn seen<T>(&mut self, listed: Result<Vec<T>, Unread>) -> anyhow::Result<Option<Vec<T>>> {
-        seen(listed, &mut self.unseen)
+        match listed {
+            Ok(all) => Ok(Some(all)),
+            Err(Unread::Failed(error)) => Err(error),
+            Err(Unread::Forbidden(why)) => {
+                self.unseen.push(why);
+                Ok(None)
+            }
+        }
     }
 
     /// Adds a CloudProfile.
@@ -121,10 +168,15 @@ impl Landscape {
         self
     }
 
-    /// Says on stderr what may not be seen, and what names something that is not there.
-    pub(super) fn tell(&self, namespace: Option<&str>) {
+    /// Says on stderr what may not be seen.
+    pub(super) fn tell_unseen(&self, namespace: Option<&str>) {
         let hint = hint(namespace);
         self.unseen.iter().for_each(|why| output::note(&format!("not shown: {why}{hint}")));
+    }
+
+    /// Says on stderr what may not be seen, and what names something that is not there.
+    pub(super) fn tell(&self, namespace: Option<&str>) {
+        self.tell_unseen(namespace);
         for key in &self.private {
             let parent = self.catalog.private(key).map(|private| private.spec.parent.name.as_str());
             if let Some(parent) = parent.filter(|parent| self.catalog.profile(parent).is_none()) {
@@ -147,19 +199,7 @@ impl Landscape {
     }
 }
 
-/// What was listed; nothing, with a word about it in `unseen`, where it may not be.
-pub(super) fn seen<T>(listed: Result<Vec<T>, Unread>, unseen: &mut Vec<String>) -> anyhow::Result<Option<Vec<T>>> {
-    match listed {
-        Ok(all) => Ok(Some(all)),
-        Err(Unread::Failed(error)) => Err(error),
-        Err(Unread::Forbidden(why)) => {
-            unseen.push(why);
-            Ok(None)
-        }
-    }
-}
-
 /// What whoever may not list everywhere can do.
-pub(super) fn hint(namespace: Option<&str>) -> &'static str {
+fn hint(namespace: Option<&str>) -> &'static str {
     if namespace.is_none() { "; name a namespace of yours with -n" } else { "" }
 }

@@ -43,6 +43,12 @@ pub(super) fn manifest(file: Option<&Path>, shape: &Shape) -> anyhow::Result<Val
 
 /// The documents of a file that are of a kind of ours; others may stand beside them. `-` is stdin.
 pub(super) fn documents(path: &Path, kind: &str) -> anyhow::Result<Vec<Value>> {
+    documents_of(path, kind, names::API_VERSION)
+}
+
+/// The same of a kind of that group.
+pub(super) fn documents_of(path: &Path, kind: &str, api_version: &str) -> anyhow::Result<Vec<Value>> {
+    let group = api_version.split('/').next();
     let text = read(path).with_context(|| format!("cannot read {}", shown(path)))?;
     let read =
         yaml::parse_stream(&text).map_err(|error| anyhow!("{} is neither YAML nor JSON: {error}", shown(path)))?;
@@ -52,7 +58,7 @@ pub(super) fn documents(path: &Path, kind: &str) -> anyhow::Result<Vec<Value>> {
         let mut value: Value = serde_json::from_slice(&document.value.to_vec())?;
         let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let (found, version) = (text(&value, "kind"), text(&value, "apiVersion"));
-        if found != kind || version.split('/').next() != Some(names::GROUP) {
+        if found != kind || version.split('/').next() != group {
             let unnamed = found.is_empty();
             other =
                 Some(if unnamed { "something without a kind".to_owned() } else { format!("a {found} ({version})") });
@@ -64,7 +70,7 @@ pub(super) fn documents(path: &Path, kind: &str) -> anyhow::Result<Vec<Value>> {
         objects.push(value);
     }
     match other.filter(|_| objects.is_empty()) {
-        Some(other) => bail!("{} holds {other}, and a {kind} of {} is wanted", shown(path), names::API_VERSION),
+        Some(other) => bail!("{} holds {other}, and a {kind} of {api_version} is wanted", shown(path)),
         None => Ok(objects),
     }
 }

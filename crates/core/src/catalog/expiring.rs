@@ -37,7 +37,7 @@ impl From<ProfileKey> for ProfileName {
     }
 }
 
-/// A version that expires, at one date: a private profile that extends it has it a second time.
+/// A version with its date: a private profile that extends it has it a second time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Expiring {
@@ -50,8 +50,9 @@ pub struct Expiring {
     pub version: String,
     /// Its entry in a profile.
     pub path: String,
-    /// Its date: the later one of a private profile and its parent.
-    pub expires: Date,
+    /// Its date: the later one of a private profile and its parent. Nothing where it never expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Date>,
     /// Whether that has passed.
     pub expired: bool,
     /// The profiles that it has that date in: private ones if they name it themselves, or Shoots on them use it.
@@ -63,6 +64,18 @@ pub struct Expiring {
 /// The versions of a CloudProfile and of the private ones on it that have expired at `now` or will have at `until`, the
 /// earliest first.
 pub fn expiring(catalog: &Catalog, parent: &Parent, now: Timestamp, until: Timestamp) -> Vec<Expiring> {
+    versions(catalog, parent, now, Some(until))
+}
+
+/// The versions of a CloudProfile and of the private ones on it that live Shoots use, the earliest to expire first.
+pub fn used_versions(catalog: &Catalog, parent: &Parent, now: Timestamp) -> Vec<Expiring> {
+    let mut rows = versions(catalog, parent, now, None);
+    rows.retain(|row| !row.shoots.is_empty());
+    rows
+}
+
+/// The versions that expire until then, or all, by date.
+fn versions(catalog: &Catalog, parent: &Parent, now: Timestamp, until: Option<Timestamp>) -> Vec<Expiring> {
     let mut rows = Rows { parent: parent.name(), rows: BTreeMap::new(), now, until };
     let spec = parent.spec();
     let name = ProfileKey::Cloud(parent.name().to_owned());
@@ -104,10 +117,11 @@ fn live_users<'a>(catalog: &'a Catalog, profile: &ProfileKey) -> Vec<(&'a Object
 /// What was found so far.
 struct Rows<'a> {
     parent: &'a str,
-    /// By date and path.
+    /// By date, those without one last, and path.
     rows: BTreeMap<(Timestamp, String), Expiring>,
     now: Timestamp,
-    until: Timestamp,
+    /// Nothing where all count.
+    until: Option<Timestamp>,
 }
 
 impl Rows<'_> {
@@ -118,12 +132,13 @@ impl Rows<'_> {
         profile: &ProfileKey,
         users: &[(&ObjectKey, &Arc<KeptShoot>)],
     ) {
-        let Some((date, at)) = date.and_then(|date| Some((date, date.at()?))) else { return };
-        if at > self.until {
+        let date = date.filter(|date| date.at().is_some());
+        let at = date.and_then(Date::at);
+        if self.until.is_some_and(|until| at.is_none_or(|at| at > until)) {
             return;
         }
         let path = key.to_string();
-        let row = self.rows.entry((at, path.clone())).or_insert_with(|| Expiring {
+        let row = self.rows.entry((at.unwrap_or(Timestamp::MAX), path.clone())).or_insert_with(|| Expiring {
             cloud_profile: self.parent.to_owned(),
             image: match key {
                 VersionKey::Kubernetes(_) => None,
@@ -131,8 +146,8 @@ impl Rows<'_> {
             },
             version: key.version().to_owned(),
             path,
-            expires: date.clone(),
-            expired: at <= self.now,
+            expires: date.cloned(),
+            expired: at.is_some_and(|at| at <= self.now),
             profiles: Vec::new(),
             shoots: Vec::new(),
         });

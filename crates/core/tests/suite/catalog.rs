@@ -4,6 +4,7 @@
 mod differing;
 mod expiring;
 mod expiry;
+mod explaining;
 mod judging;
 mod properties;
 mod rendering;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use allotment_api::catalog::{CloudProfile, KeptProfile, Shoot};
-use allotment_core::catalog::{Catalog, Expiring, KeptShoot, Offer, expiring};
+use allotment_core::catalog::{Catalog, Expiring, KeptShoot, Offer, expiring, used_versions};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::yaml;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ fn read<T: DeserializeOwned>(value: &allotment_machinery::json::Value) -> T {
     serde_json::from_slice(&value.to_vec()).unwrap_or_else(|error| panic!("{error}: {value}"))
 }
 
-fn catalog(text: &str) -> Catalog {
+pub(super) fn catalog(text: &str) -> Catalog {
     let mut catalog = Catalog::default();
     for document in yaml::parse_stream(text).expect("YAML") {
         let value = document.value;
@@ -103,7 +103,8 @@ fn lines(rows: &[Expiring]) -> Vec<String> {
         let place = |name: &allotment_core::catalog::ProfileName| format!("{}/{}", name.namespace, name.name);
         let profiles: Vec<String> = row.profiles.iter().map(place).collect();
         let image = row.image.as_deref().unwrap_or("kubernetes");
-        let (date, passed) = (&row.expires.text()[..10], if row.expired { " passed" } else { "" });
+        let date = row.expires.as_ref().map_or("never", |date| &date.text()[..10]);
+        let passed = if row.expired { " passed" } else { "" };
         format!("{image} {} {date}{passed} [{}] [{}]", row.version, profiles.join(" "), row.shoots.join(" "))
     };
     rows.iter().map(line).collect()
@@ -140,6 +141,17 @@ fn each_date_of_a_version_is_told_with_its_profiles_and_its_users() {
         "to the second"
     );
     assert_eq!(expiring(&catalog, parent, at("2026-04-01T00:00:00Z"), at("2026-04-30T23:59:59Z")), []);
+    assert_eq!(
+        lines(&used_versions(&catalog, parent, at(NOW))),
+        [
+            "kubernetes 1.28.6 2026-05-01 passed [/central] [team/everybodys]",
+            "own 1.0 2026-05-15 passed [team/longer] [team/extended]",
+            "suse 15.4 2026-06-10 [/central team/plain] [team/inheriting]",
+            "kubernetes 1.29.1 2026-06-20 [/central team/longer team/plain] [team/inheriting]",
+            "kubernetes 1.28.6 2026-06-25 [team/longer] [team/extended]",
+            "kubernetes 1.31.0 never [/central team/plain] [team/inheriting]",
+        ]
+    );
     let all = expiring(&catalog, parent, at(NOW), at("2030-01-01T00:00:00Z"));
     assert!(all.iter().all(|row| row.version != "1.31.0" && row.version != "16.0"), "what has no date never expires");
 }

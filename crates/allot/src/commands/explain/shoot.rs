@@ -1,0 +1,247 @@
+//! `allot explain shoot`: which profile a Shoot means, what that comes to, how each thing stands that the Shoot uses, and which
+//! other profiles it could change to.
+
+use std::path::Path;
+
+use allotment_api::catalog::{API_VERSION, CloudProfile, KeptProfile, Shoot};
+use allotment_core::catalog::{
+    Candidate, Dates, Offer, Offered, ProfileKind, Reference, Used, Verdict, candidates, explain_usage, reference,
+    render,
+};
+use anyhow::{anyhow, bail};
+use jiff::Timestamp;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::cli::{ExplainFormat, ExplainShoot, Target};
+use crate::client::Platform;
+use crate::commands::profiles::{self, Landscape};
+use crate::commands::shape;
+use crate::exit::Outcome;
+use crate::output;
+use crate::platform::seams;
+
+/// Explains one Shoot.
+pub(crate) async fn run(target: &Target, arguments: ExplainShoot) -> Outcome {
+    let from_file = arguments.file.as_deref().map(read).transpose()?;
+    let platform = Platform::connect(target).await?;
+    let named = arguments.namespace.clone().or_else(|| from_file.as_ref().and_then(ResourceExt::namespace));
+    let namespace = named.unwrap_or_else(|| platform.namespace.clone());
+    let is_stored = from_file.is_none();
+    let shoot = match from_file {
+        Some(shoot) => shoot,
+        None => {
+            let name = arguments.name.unwrap_or_default();
+            let shoots = Api::<Shoot>::namespaced(platform.client.clone(), &namespace);
+            profiles::get(&shoots, "Shoot", &format!("{namespace}/{name}"), &name).await?
+        }
+    };
+    let told = Told::of(&platform, &namespace, shoot, is_stored).await?;
+    match arguments.output {
+        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&told.as_value())?),
+        ExplainFormat::Yaml => output::data(&output::yaml(&told.as_value())?),
+        ExplainFormat::Text => output::data(&told.as_text()),
+    }
+}
+
+/// The one Shoot of a file.
+fn read(path: &Path) -> anyhow::Result<Shoot> {
+    let mut documents = shape::documents_of(path, "Shoot", API_VERSION)?;
+    match (documents.pop(), documents.len()) {
+        (Some(mut only), 0) => {
+            if only["metadata"]["name"].is_null() {
+                only["metadata"]["name"] = json!("");
+            }
+            serde_json::from_value(only).map_err(|error| anyhow!("{}: Shoot: {error}", path.display()))
+        }
+        (None, _) => bail!("{} holds no Shoot", path.display()),
+        (Some(_), more) => bail!("{} holds {} Shoots; one is asked about at a time", path.display(), more + 1),
+    }
+}
+
+/// All that is told of a Shoot.
+struct Told {
+    namespace: String,
+    shoot: Shoot,
+    is_stored: bool,
+    now: Timestamp,
+    /// The profile that it means, or why it means none.
+    profile: Result<Reference, String>,
+    /// What the profile comes to; nothing where it cannot be had, which `unseen` tells.
+    root: Option<Offer>,
+    conflicts: usize,
+    used: Vec<Used>,
+    candidates: Vec<Candidate>,
+    unseen: Vec<String>,
+}
+
+impl Told {
+    async fn of(platform: &Platform, namespace: &str, shoot: Shoot, is_stored: bool) -> anyhow::Result<Self> {
+        let profile = reference(&shoot.spec, None).map_err(|error| error.to_string());
+        let mut told = Told {
+            namespace: namespace.to_owned(),
+            shoot,
+            is_stored,
+            now: seams().now(),
+            profile,
+            root: None,
+            conflicts: 0,
+            used: Vec::new(),
+            candidates: Vec::new(),
+            unseen: Vec::new(),
+        };
+        if let Ok(profile) = told.profile.clone() {
+            told.look(platform, &profile).await?;
+        }
+        told.unseen.iter().for_each(|why| output::note(&format!("not shown: {why}")));
+        Ok(told)
+    }
+
+    async fn look(&mut self, platform: &Platform, profile: &Reference) -> anyhow::Result<()> {
+        let mut there = Landscape::default();
+        let private = match profile.kind {
+            ProfileKind::CloudProfile => None,
+            ProfileKind::PrivateCloudProfile => {
+                let own = Api::<KeptProfile>::namespaced(platform.client.clone(), &self.namespace);
+                let place = format!("PrivateCloudProfile {}/{}", self.namespace, profile.name);
+                there.found(own.get(&profile.name).await, &place)?
+            }
+        };
+        let root = match (profile.kind, &private) {
+            (ProfileKind::CloudProfile, _) => Some(profile.name.clone()),
+            (ProfileKind::PrivateCloudProfile, private) => {
+                private.as_ref().map(|private| private.spec.parent.name.clone())
+            }
+        };
+        if let Some(root) = root {
+            let all = Api::<CloudProfile>::all(platform.client.clone());
+            let offer = there.found(all.get(&root).await, &format!("CloudProfile {root}"))?.map(Offer::new);
+            if let Some(offer) = offer {
+                self.judge(platform, profile, private, offer, &mut there).await?;
+            }
+        }
+        self.unseen = there.unseen;
+        Ok(())
+    }
+
+    /// With the profile at hand: how everything stands with it, and with others.
+    async fn judge(
+        &mut self,
+        platform: &Platform,
+        profile: &Reference,
+        private: Option<KeptProfile>,
+        offer: Offer,
+        there: &mut Landscape,
+    ) -> anyhow::Result<()> {
+        let rendered = private.as_ref().map(|private| render(&offer.parent, &private.spec));
+        self.conflicts = rendered.as_ref().map_or(0, |rendered| rendered.conflicts.len());
+        let offered = Offered {
+            name: profile,
+            parent: &offer.parent,
+            private: private.as_ref().map(|private| &private.spec),
+            rendered: rendered.as_ref().map_or(offer.parent.spec(), |rendered| &rendered.spec),
+        };
+        self.used = explain_usage(&self.shoot.spec, &offered, self.now);
+        there.private_profiles(platform, Some(&self.namespace)).await?;
+        // It was read by itself, whatever the list lacks.
+        private.into_iter().for_each(|private| there.add_private(private));
+        there.add_profile(offer.clone());
+        self.candidates = candidates(&there.catalog, &self.namespace, &self.shoot.spec, profile, self.now);
+        self.root = Some(offer);
+        Ok(())
+    }
+
+    fn refused(&self) -> usize {
+        self.used.iter().filter(|used| used.verdict != Verdict::Ok).count()
+    }
+
+    /// What all of it comes to, in a sentence.
+    fn sums_up(&self) -> String {
+        let refused = output::counted(self.refused(), "thing");
+        match (&self.profile, &self.root, self.refused(), self.is_stored) {
+            (Err(why), ..) => why.clone(),
+            (Ok(_), None, ..) => "unknown: its profile is not there or may not be seen".to_owned(),
+            (Ok(_), Some(_), 0, true) => "all that it uses is given".to_owned(),
+            (Ok(_), Some(_), 0, false) => "all that it asks for is given".to_owned(),
+            (Ok(_), Some(_), _, true) => {
+                format!("{refused} that it uses would not be given any more; what it uses already it keeps")
+            }
+            (Ok(_), Some(_), _, false) => format!("it would be refused: {refused} that it asks for is not given"),
+        }
+    }
+
+    fn as_value(&self) -> Value {
+        let profile = self.profile.as_ref().ok();
+        json!({
+            "namespace": self.namespace,
+            "name": self.shoot.name_any(),
+            "stored": self.is_stored,
+            "profile": profile.map(|profile| json!({"kind": profile.kind.as_str(), "name": profile.name})),
+            "cloudProfile": self.root.as_ref().map(|root| root.parent.name()),
+            "conflicts": self.conflicts,
+            "summary": self.sums_up(),
+            "uses": self.used,
+            "couldChangeTo": self.candidates,
+            "unseen": self.unseen,
+        })
+    }
+
+    fn as_text(&self) -> String {
+        let mut lines = vec![format!("Shoot {}/{}", self.namespace, self.shoot.name_any())];
+        if let Ok(profile) = &self.profile {
+            lines.push(format!("  profile    {} {}", profile.kind.as_str(), profile.name));
+            if let Some(root) = self.root.as_ref().filter(|_| profile.kind == ProfileKind::PrivateCloudProfile) {
+                lines.push(format!("  parent     CloudProfile {}", root.parent.name()));
+            }
+        }
+        if self.conflicts > 0 {
+            let count = output::counted(self.conflicts, "conflict");
+            lines.push(format!("  conflicts  {count} with the parent, which holds: see `allot catalog diff`"));
+        }
+        lines.push(format!("  verdict    {}", self.sums_up()));
+        if !self.used.is_empty() {
+            lines.push(String::new());
+            let rows: Vec<Vec<String>> = self.used.iter().map(|used| self.row(used)).collect();
+            lines.push(output::table(&["FIELD", "VALUE", "VERDICT", "DETAIL"], &rows));
+        }
+        if !self.candidates.is_empty() {
+            lines.push(String::new());
+            let rows: Vec<Vec<String>> = self.candidates.iter().map(candidate).collect();
+            lines.push(output::table(&["COULD CHANGE TO", "ALLOWED", "DETAIL"], &rows));
+        }
+        lines.join("\n")
+    }
+
+    fn row(&self, used: &Used) -> Vec<String> {
+        let until = used.dates.as_ref().and_then(|dates| dates.holds.as_ref());
+        let verdict = match (used.verdict, until) {
+            (Verdict::Ok, Some(date)) => format!("ok until {date}"),
+            (Verdict::Ok, None) => "ok".to_owned(),
+            (Verdict::Expired, Some(date)) => format!("expired on {date}"),
+            (Verdict::Expired, None) => "expired".to_owned(),
+            (Verdict::Unknown, _) => "unknown".to_owned(),
+            (Verdict::Unusable, _) => "unusable".to_owned(),
+            (Verdict::Unavailable, _) => "unavailable".to_owned(),
+            (Verdict::Mismatch, _) => "does not go".to_owned(),
+        };
+        let mut detail = used.why.clone();
+        detail.extend(used.dates.as_ref().and_then(origin));
+        vec![used.path.clone(), used.value.clone(), verdict, detail.join("; ")]
+    }
+}
+
+/// Where two profiles give dates: both.
+fn origin(dates: &Dates) -> Option<String> {
+    let (parent, private) = (dates.parent.as_ref()?, dates.private.as_ref()?);
+    Some(format!("the CloudProfile says {parent}, the private profile {private}"))
+}
+
+fn candidate(candidate: &Candidate) -> Vec<String> {
+    let name = format!("{} {}", candidate.kind, candidate.name);
+    let detail = match (candidate.lacks.as_slice(), candidate.refused.as_slice()) {
+        ([], []) => "all that it uses is given there".to_owned(),
+        ([], refused) => format!("it keeps what it has; to a new Shoot is not given: {}", refused.join("; ")),
+        (lacks, _) => lacks.join("; "),
+    };
+    vec![name, if candidate.allowed { "yes" } else { "no" }.to_owned(), detail]
+}
