@@ -2,6 +2,7 @@
 //! per area, one file per kind inside. They hold no state but copies of the API's objects.
 
 mod access;
+mod catalog;
 mod clusters;
 pub mod frame;
 pub mod providers;

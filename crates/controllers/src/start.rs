@@ -9,6 +9,7 @@ use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
+use allotment_core::catalog::Catalog;
 use allotment_core::requests::Snapshot;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -17,6 +18,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 use crate::access::{AccessRequests, AccessSecret};
+use crate::catalog::{self, CatalogWorld, Profiles, follow_private, follow_profiles, follow_shoots};
 use crate::clusters::{Guards, Insides, Lifecycle, Planes};
 use crate::frame::{AT_ONCE, ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
 use crate::providers::{Configs, Directory, Outside, Providers};
@@ -33,6 +35,8 @@ pub struct Settings {
     pub access_token_lifetime: Duration,
     /// How long a new Cluster may take before requests look for another one.
     pub provisioning_deadline: Duration,
+    /// Whether CloudProfiles, PrivateCloudProfiles and Shoots are left alone.
+    pub without_catalog: bool,
 }
 
 /// Running controllers.
@@ -40,17 +44,35 @@ pub struct Settings {
 pub struct Controllers {
     synced: Synced,
     world: Arc<World>,
+    catalog: Option<Followed>,
+}
+
+/// The catalog, which is listed apart from all else: it takes longer, and nothing else waits for it.
+#[derive(Clone, Debug, Default)]
+struct Followed {
+    synced: Synced,
+    world: Arc<CatalogWorld>,
 }
 
 impl Controllers {
     /// Waits until every kind has been listed once.
     pub async fn synced(&self) {
         self.synced.wait(KINDS).await;
+        if let Some(catalog) = &self.catalog {
+            catalog.synced.wait(catalog::KINDS).await;
+        }
     }
 
     /// Whether every kind has been listed once.
     pub fn is_synced(&self) -> bool {
-        self.synced.reached(KINDS)
+        self.synced.reached(KINDS) && self.catalog.as_ref().is_none_or(|catalog| catalog.synced.reached(catalog::KINDS))
+    }
+
+    /// Looks at the catalog, as of now. Absent without one, and until all of it has been listed once: who is on half of it
+    /// would be told that the other half is not there.
+    pub fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> Option<T> {
+        let catalog = self.catalog.as_ref().filter(|catalog| catalog.synced.reached(catalog::KINDS))?;
+        Some(catalog.world.with(look))
     }
 
     /// Whether no provider waits to say what it offers, and no Cluster for its provider's turn. One whose turn failed, and
@@ -70,7 +92,8 @@ impl Controllers {
         let queues = &self.world.queues;
         let reading = [&queues.clusters, &queues.access, &queues.purposes];
         let doing = [&queues.planes, &queues.insides, &queues.providers, &queues.configs];
-        queues.requests.is_empty() && reading.into_iter().chain(doing).all(|queue| queue.is_empty())
+        let catalog = self.catalog.as_ref().is_none_or(|catalog| catalog.world.queue.is_empty());
+        catalog && queues.requests.is_empty() && reading.into_iter().chain(doing).all(|queue| queue.is_empty())
     }
 }
 
@@ -92,13 +115,19 @@ pub fn observe(tasks: &Tasks, client: &Client, settings: &Settings) -> Controlle
     watch::<AccessRequest>(tasks, client, &synced, &world);
     watch_secrets(tasks, client, &synced, &world);
     watch_heartbeats(tasks, client, &synced, &world);
-    Controllers { synced, world }
+    let catalog = (!settings.without_catalog).then(Followed::default);
+    if let Some(Followed { synced, world }) = &catalog {
+        follow_profiles(tasks, client, synced, world);
+        follow_private(tasks, client, synced, world);
+        follow_shoots(tasks, client, synced, world);
+    }
+    Controllers { synced, world, catalog }
 }
 
 /// Starts all controllers in `tasks`. They end with it. Instances beside it, in this process or another,
 /// do no harm.
 pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams, settings: &Settings) -> Controllers {
-    let Controllers { synced, world } = observe(tasks, client, settings);
+    let Controllers { synced, world, catalog } = observe(tasks, client, settings);
     let outside = Outside::new(tasks, client.clone(), world.clone(), seams.clone(), directory.runner());
     let directory = Arc::new(directory.with_outside(outside));
 
@@ -136,17 +165,33 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     for (controller, queue) in controllers {
         run(tasks, &synced, controller, queue);
     }
-    Controllers { synced, world }
+    if let Some(Followed { synced, world }) = &catalog {
+        let profiles = Profiles::new(client.clone(), world.clone(), seams.clone());
+        run_after(tasks, synced, catalog::KINDS, Arc::new(profiles), &world.queue);
+    }
+    Controllers { synced, world, catalog }
 }
 
 fn run<R>(tasks: &Tasks, synced: &Synced, controller: Arc<dyn Reconcile>, queue: &Arc<Queue<ObjectKey, R>>)
 where
     R: Clone + Debug + Default + Ord + Send + 'static,
 {
+    run_after(tasks, synced, KINDS, controller, queue);
+}
+
+fn run_after<R>(
+    tasks: &Tasks,
+    synced: &Synced,
+    kinds: usize,
+    controller: Arc<dyn Reconcile>,
+    queue: &Arc<Queue<ObjectKey, R>>,
+) where
+    R: Clone + Debug + Default + Ord + Send + 'static,
+{
     let (queue, synced) = (queue.clone(), synced.clone());
     tasks.spawn(async move {
         // Decisions on half of what there is would deny what the other half allows.
-        synced.wait(KINDS).await;
+        synced.wait(kinds).await;
         work(controller, queue, AT_ONCE).await;
     });
 }

@@ -153,8 +153,11 @@ impl World {
                 let tasks = Tasks::default();
                 let user = UserInfo::in_process(CONTROLLERS, &[GROUP_MASTERS]);
                 let direct = client_of(process.landscape.server(), &Tenant::platform(), user);
-                let settings =
-                    Settings { access_token_lifetime: TOKEN_LIFETIME, provisioning_deadline: PROVISIONING_DEADLINE };
+                let settings = Settings {
+                    access_token_lifetime: TOKEN_LIFETIME,
+                    provisioning_deadline: PROVISIONING_DEADLINE,
+                    without_catalog: false,
+                };
                 let client = self.network.between(direct);
                 let controllers = process.landscape.start_controllers(&tasks, &client, &settings);
                 process.instances.push(Instance { tasks, controllers });

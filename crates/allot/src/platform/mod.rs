@@ -127,6 +127,7 @@ impl Platform {
         let settings = Settings {
             access_token_lifetime: options.access_token_lifetime,
             provisioning_deadline: options.provisioning_deadline,
+            without_catalog: false,
         };
         landscape.start_controllers(&tasks, landscape.client(), &settings).synced().await;
 

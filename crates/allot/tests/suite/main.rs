@@ -24,6 +24,7 @@ mod oidc;
 mod outside;
 mod policy;
 mod prefixes;
+mod profiles;
 mod requests;
 mod rest;
 mod rights;

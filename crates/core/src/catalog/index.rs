@@ -108,6 +108,12 @@ impl KeptShoot {
         }
     }
 
+    /// Whether another state of it is the same to profiles.
+    pub fn uses_the_same(&self, other: &Self) -> bool {
+        (&self.profile, &self.kubernetes, &self.images, self.is_live(), &self.metadata.uid)
+            == (&other.profile, &other.kubernetes, &other.images, other.is_live(), &other.metadata.uid)
+    }
+
     /// The versions that it uses.
     pub fn versions(&self) -> impl Iterator<Item = VersionKey<'_>> {
         let kubernetes = self.kubernetes.iter().map(|version| VersionKey::Kubernetes(version));

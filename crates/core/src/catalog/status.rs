@@ -107,12 +107,17 @@ pub fn private_status(view: &PrivateView<'_>) -> PrivateCloudProfileStatus {
 }
 
 impl PrivateView<'_> {
+    /// Whether its parent is of the kind that there is.
+    pub(super) fn names_a_cloud_profile(&self) -> bool {
+        self.spec.parent.kind.as_deref().is_none_or(|kind| kind == "CloudProfile")
+    }
+
     fn parent_found(&self) -> Said {
         let (name, kind) = (&self.spec.parent.name, self.spec.parent.kind.as_deref());
         let said = |status, reason: CatalogReason, message| {
             Said::new(ConditionType::ParentFound, status, reason.as_str(), message)
         };
-        if let Some(kind) = kind.filter(|kind| *kind != "CloudProfile") {
+        if let Some(kind) = kind.filter(|_| !self.names_a_cloud_profile()) {
             let message = format!("{kind} {name:?} is no CloudProfile: multi-level inheritance is not supported");
             return said(false, CatalogReason::ParentNotSupported, message);
         }
@@ -171,7 +176,7 @@ fn in_use(is_used: bool, is_going: bool, by: String) -> Said {
         (false, _) => said(false, CatalogReason::NotInUse, by),
         (true, false) => said(true, CatalogReason::InUse, by),
         (true, true) => {
-            let message = format!("{by}: it goes once they are gone or use another profile");
+            let message = format!("{by}; it goes once they are gone or use another profile");
             said(true, CatalogReason::DeletionBlocked, message)
         }
     }
@@ -210,18 +215,21 @@ fn uses_children(children: usize) -> String {
     counted(children, "private profile is", "private profiles are")
 }
 
-/// Whether a status is what is written; `rendered` is its `cloudProfile` as JSON.
-pub fn is_written(status: &PrivateCloudProfileStatus, rendered: Option<&str>, kept: &KeptStatus) -> bool {
-    let PrivateCloudProfileStatus { observed_generation, conflicts, removed, expired_in_use, conditions, .. } = status;
-    let rest = *observed_generation == kept.observed_generation
-        && *conflicts == kept.conflicts
-        && *removed == kept.removed
-        && *expired_in_use == kept.expired_in_use
-        && *conditions == kept.conditions;
-    rest && match rendered {
-        Some(text) => Digest::of_json(text).is_ok_and(|digest| Some(digest) == kept.cloud_profile),
-        None => kept.cloud_profile.is_none(),
+/// A status as it is kept once it is written; `rendered` is its `cloudProfile` as JSON.
+pub fn kept(status: &PrivateCloudProfileStatus, rendered: Option<&str>) -> KeptStatus {
+    KeptStatus {
+        observed_generation: status.observed_generation,
+        cloud_profile: rendered.and_then(|text| Digest::of_json(text).ok()),
+        conflicts: status.conflicts.clone(),
+        removed: status.removed.clone(),
+        expired_in_use: status.expired_in_use.clone(),
+        conditions: status.conditions.clone(),
     }
+}
+
+/// Whether a status is what is written; `rendered` is its `cloudProfile` as JSON.
+pub fn is_written(status: &PrivateCloudProfileStatus, rendered: Option<&str>, written: &KeptStatus) -> bool {
+    rendered.is_some() == written.cloud_profile.is_some() && kept(status, rendered) == *written
 }
 
 #[cfg(test)]
@@ -363,10 +371,10 @@ mod tests {
         used.shoots = vec![shoot("a", json!({})), shoot("b", json!({}))];
         used.check([WHOLE, FOUND, "InUse=True InUse: Shoots a, b"]);
         used.metadata.deletion_timestamp = Some(Time(at(0)));
-        let blocked = "InUse=True DeletionBlocked: Shoots a, b: it goes once they are gone or use another profile";
+        let blocked = "InUse=True DeletionBlocked: Shoots a, b; it goes once they are gone or use another profile";
         used.check([WHOLE, FOUND, blocked]);
         used.shoots = (0..25).map(|number| shoot(&format!("s{number:02}"), json!({}))).collect();
-        assert!(used.status(&[], at(0)).conditions[2].message.contains("s18, s19 and 5 more: it goes"));
+        assert!(used.status(&[], at(0)).conditions[2].message.contains("s18, s19 and 5 more; it goes"));
     }
 
     #[test]
@@ -425,7 +433,7 @@ mod tests {
             0,
             true,
             [
-                "InUse=True DeletionBlocked: 2 private profiles, 0 Shoots: it goes once they are gone or use another profile",
+                "InUse=True DeletionBlocked: 2 private profiles, 0 Shoots; it goes once they are gone or use another profile",
                 "ChildrenValid=False Invalid: 1 of 2 private profiles are invalid",
             ],
         );

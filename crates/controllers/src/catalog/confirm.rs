@@ -1,0 +1,62 @@
+//! Whether what the mirrors say of users is what the API itself says: before something goes that a user would miss.
+
+use allotment_api::catalog::{KeptProfile, Shoot};
+use allotment_core::catalog::{KeptShoot, ProfileKey};
+use kube::api::ListParams;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+
+use super::followed::Followed;
+use super::world::{CatalogWorld, Mirrored};
+use crate::frame::ObjectKey;
+
+/// Most objects that are asked for one by one; if the mirrors lag by more, they are given time.
+const MOST_ASKED: usize = 100;
+
+/// Brings what is known of a profile's users up to what the API says now, by lists of metadata that no cache answers.
+/// False: too much is not known yet.
+pub(super) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &ProfileKey) -> Result<bool, kube::Error> {
+    let read_shoot = |shoot: Shoot| Followed::<KeptShoot>::read(shoot);
+    match profile {
+        ProfileKey::Private(key) => {
+            let shoots = Api::<Shoot>::namespaced(client.clone(), &key.namespace);
+            kind(client, world, shoots, read_shoot).await
+        }
+        ProfileKey::Cloud(_) => {
+            let shoots = kind(client, world, Api::<Shoot>::all(client.clone()), read_shoot).await?;
+            Ok(shoots && kind(client, world, Api::<KeptProfile>::all(client.clone()), |profile| profile).await?)
+        }
+    }
+}
+
+async fn kind<K, M>(
+    client: &Client,
+    world: &CatalogWorld,
+    listed: Api<K>,
+    read: impl Fn(K) -> M,
+) -> Result<bool, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned,
+    M: Mirrored,
+{
+    let there = listed.list_metadata(&ListParams::default()).await?;
+    let unknown: Vec<ObjectKey> = there
+        .items
+        .iter()
+        .filter(|object| !world.knows::<M>(&object.metadata))
+        .map(|object| ObjectKey::of(&object.metadata))
+        .collect();
+    if unknown.len() > MOST_ASKED {
+        return Ok(false);
+    }
+    for key in unknown {
+        let api = Api::<K>::namespaced(client.clone(), &key.namespace);
+        if let Some(object) = api.get_opt(&key.name).await? {
+            world.seen(read(object));
+        }
+    }
+    Ok(true)
+}

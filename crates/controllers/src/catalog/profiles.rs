@@ -1,0 +1,221 @@
+//! Profiles of both kinds: finalizer, versions that expired, status, end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile};
+use allotment_api::reasons::EventReason;
+use allotment_core::catalog::{Offer, ProfileKey, ProfilePlan, ProfileWrite, StatusWrite, decide_profile};
+use async_trait::async_trait;
+use http::header::{ACCEPT, HeaderValue};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::{PartialObjectMeta, Request};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::confirm::catch_up;
+use super::followed::Followed;
+use super::world::{CatalogWorld, profile_of};
+use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, warn_of};
+
+const MANAGER: &str = "allot-catalog";
+/// Writes of one pass; more means that something flaps, and others are let in between.
+const MOST_STEPS: usize = 8;
+/// When to ask the API again whether anybody uses a profile, where the mirrors lag.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// How long a call may take. All writes say which state they were decided on, so that one more try does no harm.
+const CALL_LIMIT: Duration = Duration::from_secs(30);
+/// Of what a status write leaves behind the metadata say all that is not known.
+const METADATA_ALONE: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+
+/// The controller of profiles.
+pub(crate) struct Profiles {
+    client: Client,
+    world: Arc<CatalogWorld>,
+    seams: Seams,
+}
+
+impl Profiles {
+    /// A controller over that API.
+    pub(crate) fn new(client: Client, world: Arc<CatalogWorld>, seams: Seams) -> Self {
+        Profiles { client, world, seams }
+    }
+
+    fn decide(&self, profile: &ProfileKey) -> ProfilePlan {
+        self.world.with(|catalog| decide_profile(catalog, profile, self.seams.now()))
+    }
+
+    /// Whether the plan is the same after a look at what the API itself says of users.
+    async fn is_confirmed(&self, profile: &ProfileKey, plan: &ProfilePlan) -> Result<Confirmed, ReconcileError> {
+        if !catch_up(&self.client, &self.world, profile).await? {
+            return Ok(Confirmed::NotYet);
+        }
+        // Dates that pass meanwhile change nothing about who uses what.
+        let same = std::mem::discriminant(&self.decide(profile)) == std::mem::discriminant(plan);
+        Ok(if same { Confirmed::Yes } else { Confirmed::No })
+    }
+
+    async fn tell(&self, profile: &ProfileKey, reason: EventReason, told: &str) -> Result<(), kube::Error> {
+        match profile {
+            ProfileKey::Cloud(name) => {
+                let Some(offer) = self.world.with(|catalog| catalog.profile(name).cloned()) else { return Ok(()) };
+                warn_of(&self.client, &self.seams, &Followed::<Offer>(offer), reason, told).await
+            }
+            ProfileKey::Private(key) => {
+                let Some(private) = self.world.with(|catalog| catalog.private(key).cloned()) else { return Ok(()) };
+                warn_of(&self.client, &self.seams, private.as_ref(), reason, told).await
+            }
+        }
+    }
+
+    async fn patch(&self, write: &ProfileWrite) -> Result<(), kube::Error> {
+        match &write.profile {
+            ProfileKey::Cloud(name) => {
+                let written: CloudProfile = patch(Api::all(self.client.clone()), name, &write.patch).await?;
+                self.world.seen(Followed::<Offer>::read(written));
+            }
+            ProfileKey::Private(key) => {
+                let api = Api::namespaced(self.client.clone(), &key.namespace);
+                let written: KeptProfile = patch(api, &key.name, &write.patch).await?;
+                self.world.seen(written);
+            }
+        }
+        Ok(())
+    }
+
+    async fn put_status(&self, write: &StatusWrite) -> Result<(), kube::Error> {
+        match &write.profile {
+            ProfileKey::Cloud(name) => {
+                let api = Api::<CloudProfile>::all(self.client.clone());
+                let metadata = put_status(&api, name, &write.object).await?.metadata;
+                let Some(offer) = self.world.with(|catalog| catalog.profile(name).cloned()) else { return Ok(()) };
+                if !is_of_the_same_spec(&offer.metadata, &metadata) {
+                    return Ok(());
+                }
+                let status = CloudProfileStatus {
+                    observed_generation: write.kept.observed_generation,
+                    conditions: write.kept.conditions.clone(),
+                };
+                let offer = Offer { metadata, parent: offer.parent.clone(), status };
+                self.world.settled(Followed(Arc::new(offer)));
+            }
+            ProfileKey::Private(key) => {
+                let api = Api::<KeptProfile>::namespaced(self.client.clone(), &key.namespace);
+                let metadata = put_status(&api, &key.name, &write.object).await?.metadata;
+                let Some(private) = self.world.with(|catalog| catalog.private(key).cloned()) else { return Ok(()) };
+                if is_of_the_same_spec(&private.metadata, &metadata) {
+                    let (spec, status) = (private.spec.clone(), write.kept.clone());
+                    self.world.settled(KeptProfile { metadata, spec, status });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn at(&self, again: Option<jiff::Timestamp>) -> Next {
+        again.map_or(Next::Change, |at| Next::After(self.seams.until(at)))
+    }
+
+    /// Carries a plan out. When to look again, where that is known; otherwise what is to be done next is decided anew.
+    async fn carry_out(&self, profile: &ProfileKey, plan: &ProfilePlan) -> Result<Option<Next>, ReconcileError> {
+        match plan {
+            ProfilePlan::Done { again } => {
+                return Ok(Some(self.at(*again)));
+            }
+            ProfilePlan::AddFinalizer(write) => self.patch(write).await?,
+            ProfilePlan::Release(write) => match self.is_confirmed(profile, plan).await? {
+                Confirmed::Yes => self.patch(write).await?,
+                Confirmed::No => {}
+                Confirmed::NotYet => return Ok(Some(Next::After(ASK_AGAIN))),
+            },
+            ProfilePlan::TakeOut { .. } => {
+                if matches!(self.is_confirmed(profile, plan).await?, Confirmed::NotYet) {
+                    return Ok(Some(Next::After(ASK_AGAIN)));
+                }
+                // What goes may have become less.
+                if let ProfilePlan::TakeOut { write, told } = self.decide(profile) {
+                    self.tell(profile, EventReason::VersionsRemoved, &told).await?;
+                    self.patch(&write).await?;
+                }
+            }
+            ProfilePlan::WriteStatus { write, told, again } => {
+                if let Some(told) = told {
+                    self.tell(profile, EventReason::DeletionBlocked, told).await?;
+                }
+                self.put_status(write).await?;
+                return Ok(Some(self.at(*again)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What the API says of a plan that was made on mirrors.
+enum Confirmed {
+    Yes,
+    No,
+    /// The mirrors lag too far behind.
+    NotYet,
+}
+
+/// Whether metadata of after a write of ours go with the spec that is known.
+fn is_of_the_same_spec(known: &kube::api::ObjectMeta, written: &kube::api::ObjectMeta) -> bool {
+    known.uid == written.uid && known.generation == written.generation
+}
+
+async fn patch<K>(api: Api<K>, name: &str, patch: &str) -> Result<K, kube::Error>
+where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let request = Request::new(api.resource_url()).patch(name, &params, &Patch::Merge(()));
+    let mut request = request.map_err(kube::Error::BuildRequest)?.map(|_| patch.as_bytes().to_vec());
+    request.extensions_mut().insert("patch");
+    in_time(api.into_client().request(request)).await
+}
+
+/// Replaces a status by that of `object`; of what the server has then it answers with the metadata.
+async fn put_status<K>(api: &Api<K>, name: &str, object: &str) -> Result<PartialObjectMeta<K>, kube::Error>
+where
+    K: Resource + Clone,
+{
+    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    let body = object.as_bytes().to_vec();
+    let request = Request::new(api.resource_url()).replace_subresource("status", name, &params, body);
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    request.headers_mut().insert(ACCEPT, METADATA_ALONE);
+    request.extensions_mut().insert("replace_subresource");
+    in_time(api.clone().into_client().request(request)).await
+}
+
+/// Did not answer in time; whether a write was carried out is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", CALL_LIMIT.as_secs())]
+struct NoAnswer;
+
+async fn in_time<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+    match timeout(CALL_LIMIT, call).await {
+        Ok(answer) => answer,
+        Err(_) => Err(kube::Error::Service(Box::new(NoAnswer))),
+    }
+}
+
+#[async_trait]
+impl Reconcile for Profiles {
+    fn name(&self) -> &'static str {
+        "catalog"
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+        let profile = profile_of(key);
+        for _ in 0..MOST_STEPS {
+            let plan = self.decide(&profile);
+            if let Some(next) = self.carry_out(&profile, &plan).await? {
+                return Ok(next);
+            }
+        }
+        Ok(Next::After(Duration::from_millis(1)))
+    }
+}

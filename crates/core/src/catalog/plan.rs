@@ -1,0 +1,251 @@
+//! What is to be done next about a profile: its finalizer, the versions that expired, its status, its end. One write at a
+//! time, each upon what was observed; deciding again after it comes to the next one, and in the end to none.
+
+use std::collections::BTreeSet;
+
+use allotment_api::catalog::{
+    API_VERSION, CloudProfileSpec, FINALIZER, KeptProfile, KeptStatus, PrivateCloudProfileStatus,
+    REMOVE_EXPIRED_VERSIONS, REMOVED_VERSIONS, RemovedVersion,
+};
+use allotment_api::reasons::{CatalogReason, ConditionType};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
+use super::index::{Catalog, KeptShoot, Offer, ProfileKey};
+use super::status::{CloudView, ParentView, PrivateView, cloud_status, kept, private_status, recorded};
+use super::versions::{VersionKey, dated};
+use crate::requests::find_condition;
+use crate::write::ObjectKey;
+
+/// A merge patch of a profile that fails where somebody wrote since it was observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileWrite {
+    /// Which profile.
+    pub profile: ProfileKey,
+    /// The patch, JSON.
+    pub patch: String,
+}
+
+/// A status that replaces the one that is there, and fails where somebody wrote since it was observed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusWrite {
+    /// Which profile.
+    pub profile: ProfileKey,
+    /// An object with the status alone, JSON, to be put to `/status`.
+    pub object: String,
+    /// The status as it is kept once it is written; of CloudProfiles the conditions say it all.
+    pub kept: KeptStatus,
+}
+
+/// What to do about a profile.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProfilePlan {
+    /// Nothing, before that time.
+    Done {
+        /// When its next version expires, if one does.
+        again: Option<Timestamp>,
+    },
+    /// It is from before finalizers were put on with the creation.
+    AddFinalizer(ProfileWrite),
+    /// It is to go, and nobody is known who uses it: once the API itself says so, the finalizer goes.
+    Release(ProfileWrite),
+    /// Versions expired, and nobody is known whom that would harm: once the API itself says so, they go.
+    TakeOut {
+        /// The write that takes them out, and notes them.
+        write: ProfileWrite,
+        /// What to tell of it.
+        told: String,
+    },
+    /// Its status is not what it should be.
+    WriteStatus {
+        /// The write.
+        write: Box<StatusWrite>,
+        /// What to tell of a deletion that waits, when it begins to.
+        told: Option<String>,
+        /// When its next version expires, if one does.
+        again: Option<Timestamp>,
+    },
+}
+
+/// Decides about a profile. One that is not there needs nothing.
+pub fn decide_profile(catalog: &Catalog, profile: &ProfileKey, now: Timestamp) -> ProfilePlan {
+    let plan = match profile {
+        ProfileKey::Cloud(name) => decide_cloud(catalog, name, now),
+        ProfileKey::Private(key) => decide_private(catalog, key, now),
+    };
+    plan.unwrap_or(ProfilePlan::Done { again: None })
+}
+
+fn decide_private(catalog: &Catalog, key: &ObjectKey, now: Timestamp) -> Option<ProfilePlan> {
+    let profile = catalog.private(key)?;
+    let id = ProfileKey::Private(key.clone());
+    let shoots: Vec<&KeptShoot> = catalog.shoots_on(&id).map(|(_, shoot)| shoot.as_ref()).collect();
+    let view = PrivateView {
+        metadata: &profile.metadata,
+        generation: profile.metadata.generation,
+        spec: &profile.spec,
+        conditions: &profile.status.conditions,
+        parent: catalog.profile(&profile.spec.parent.name).map(|offer| ParentView::from(offer.as_ref())),
+        shoots: &shoots,
+        now,
+    };
+    if let Some(plan) = finalizer(&id, &profile.metadata, shoots.is_empty()) {
+        return Some(plan);
+    }
+    // Which date holds hangs on the parent: without it nothing expires.
+    let parent = view.parent.filter(|_| view.names_a_cloud_profile());
+    let users = |image: &str, version: &str| view.image_users(image, version);
+    let expiry = parent.map(|parent| expire_private_profile(view.spec, parent.parent, users, now));
+    if let Some((expiry, spec)) = expiry.as_ref().and_then(|expiry| Some((expiry, expiry.spec.as_ref()?))) {
+        let removed = removed_versions(&recorded(&profile.metadata), &expiry.removed);
+        let versions = json!({"kubernetes": spec.kubernetes, "machineImages": listed(&spec.machine_images)});
+        let mut patch = json!({"metadata": identity(&profile.metadata), "spec": versions});
+        patch["metadata"]["annotations"] = json!({REMOVED_VERSIONS: json!(removed).to_string()});
+        let told = format!("expired versions were taken out: {}", paths(&expiry.removed));
+        return Some(ProfilePlan::TakeOut { write: ProfileWrite { profile: id, patch: patch.to_string() }, told });
+    }
+    let again = expiry.and_then(|expiry| expiry.next);
+    Some(match private_status_write(&view, id, profile) {
+        Some(write) => ProfilePlan::WriteStatus { told: begins_to_wait(view.conditions, &write), write, again },
+        None => ProfilePlan::Done { again },
+    })
+}
+
+fn private_status_write(view: &PrivateView<'_>, profile: ProfileKey, was: &KeptProfile) -> Option<Box<StatusWrite>> {
+    let status = private_status(view);
+    let rendered = status.cloud_profile.as_ref().and_then(|rendered| serde_json::to_string(rendered).ok());
+    let kept = kept(&status, rendered.as_deref());
+    if kept == was.status {
+        return None;
+    }
+    let rest = PrivateCloudProfileStatus { cloud_profile: None, ..status };
+    Some(Box::new(StatusWrite { profile, object: whole(&was.metadata, &rest, rendered.as_deref()), kept }))
+}
+
+fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<ProfilePlan> {
+    let offer = catalog.profile(name)?;
+    let id = ProfileKey::Cloud(name.to_owned());
+    let (children, shoots) = catalog.uses_of(name);
+    if let Some(plan) = finalizer(&id, &offer.metadata, children + shoots == 0) {
+        return Some(plan);
+    }
+    let expiry = offer.says(REMOVE_EXPIRED_VERSIONS).then(|| expire_cloud(catalog, offer, now));
+    if let Some((expiry, spec)) = expiry.as_ref().and_then(|expiry| Some((expiry, expiry.spec.as_ref()?))) {
+        let versions = json!({"kubernetes": spec.kubernetes, "machineImages": listed(&spec.machine_images)});
+        let patch = json!({"metadata": identity(&offer.metadata), "spec": versions}).to_string();
+        let mut told = format!("expired versions were taken out: {}", paths(&expiry.removed));
+        if spec.provider_config.is_some() {
+            told.push_str("; spec.providerConfig is left as it is: take them out there");
+        }
+        return Some(ProfilePlan::TakeOut { write: ProfileWrite { profile: id, patch }, told });
+    }
+    let view = CloudView {
+        metadata: &offer.metadata,
+        generation: offer.metadata.generation,
+        conditions: &offer.status.conditions,
+        children,
+        invalid: catalog.children(name).filter(|(_, child)| is_invalid(&child.status)).count(),
+        shoots,
+        now,
+    };
+    let status = cloud_status(&view);
+    let again = expiry.and_then(|expiry| expiry.next);
+    if status == offer.status {
+        return Some(ProfilePlan::Done { again });
+    }
+    let kept = KeptStatus {
+        observed_generation: status.observed_generation,
+        conditions: status.conditions.clone(),
+        ..KeptStatus::default()
+    };
+    let write = Box::new(StatusWrite { profile: id, object: whole(&offer.metadata, &status, None), kept });
+    Some(ProfilePlan::WriteStatus { told: begins_to_wait(view.conditions, &write), write, again })
+}
+
+/// What of a CloudProfile's versions has expired. One that a private profile still names stays: that takes it out by
+/// itself, and would be wrong without it until then.
+fn expire_cloud(catalog: &Catalog, offer: &Offer, now: Timestamp) -> Expiry<CloudProfileSpec> {
+    let name = offer.parent.name();
+    let specs = || catalog.children(name).map(|(_, child)| &child.spec);
+    let named = specs().flat_map(|spec| dated(spec.kubernetes.as_ref(), &spec.machine_images)).map(|(key, _)| key);
+    let live = catalog.shoots_of_family(name).filter(|(_, shoot)| shoot.is_live());
+    let used: BTreeSet<VersionKey<'_>> = named.chain(live.flat_map(|(_, shoot)| shoot.versions())).collect();
+    expire_cloud_profile(&offer.parent, specs(), |key| used.contains(key), now)
+}
+
+/// Whether what is written says that a private profile cannot be rendered whole.
+pub(super) fn is_invalid(status: &KeptStatus) -> bool {
+    let rendered = find_condition(&status.conditions, ConditionType::Rendered);
+    rendered.is_some_and(|said| said.reason == CatalogReason::Invalid.as_str())
+}
+
+fn finalizer(profile: &ProfileKey, metadata: &ObjectMeta, is_free: bool) -> Option<ProfilePlan> {
+    let is_going = metadata.deletion_timestamp.is_some();
+    let mut finalizers = metadata.finalizers.clone().unwrap_or_default();
+    let has_ours = finalizers.iter().any(|one| one == FINALIZER);
+    match (is_going, has_ours) {
+        (false, false) => finalizers.push(FINALIZER.to_owned()),
+        (true, true) if is_free => finalizers.retain(|one| one != FINALIZER),
+        // It waits for what somebody else put on.
+        (true, false) => return Some(ProfilePlan::Done { again: None }),
+        (false, true) | (true, true) => return None,
+    }
+    let mut patch = json!({"metadata": identity(metadata)});
+    patch["metadata"]["finalizers"] = json!(finalizers);
+    let write = ProfileWrite { profile: profile.clone(), patch: patch.to_string() };
+    Some(if is_going { ProfilePlan::Release(write) } else { ProfilePlan::AddFinalizer(write) })
+}
+
+/// Which object in which state a write is upon.
+fn identity(metadata: &ObjectMeta) -> Value {
+    json!({"name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version})
+}
+
+/// A list, or nothing at all: an image list that is left empty goes whole.
+fn listed<T: Serialize>(items: &[T]) -> Value {
+    if items.is_empty() { Value::Null } else { json!(items) }
+}
+
+fn paths(removed: &[RemovedVersion]) -> String {
+    /// Most that are told; an event takes a kilobyte.
+    const MOST_PATHS: usize = 8;
+    let shown = removed.iter().take(MOST_PATHS).map(|one| format!("{} ({})", one.path, one.expired_at));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match removed.len().saturating_sub(MOST_PATHS) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What to tell when a deletion begins to wait: what the condition says.
+fn begins_to_wait(before: &[Condition], write: &StatusWrite) -> Option<String> {
+    fn blocked(all: &[Condition]) -> Option<&Condition> {
+        let said = find_condition(all, ConditionType::InUse)?;
+        (said.reason == CatalogReason::DeletionBlocked.as_str()).then_some(said)
+    }
+    let after = blocked(&write.kept.conditions)?;
+    blocked(before).is_none().then(|| format!("its deletion waits: {}", after.message))
+}
+
+/// An object of a profile's identity and this status; what it is rendered to is text already, and copied once.
+fn whole(metadata: &ObjectMeta, status: &impl Serialize, rendered: Option<&str>) -> String {
+    let status = serde_json::to_string(status).unwrap_or_default();
+    let kind = if metadata.namespace.is_some() { "PrivateCloudProfile" } else { "CloudProfile" };
+    let mut identity = identity(metadata);
+    if let Some(namespace) = &metadata.namespace {
+        identity["namespace"] = json!(namespace);
+    }
+    let head =
+        format!("{{\"apiVersion\":{},\"kind\":\"{kind}\",\"metadata\":{identity},\"status\":", json!(API_VERSION));
+    match rendered {
+        None => format!("{head}{status}}}"),
+        Some(rendered) => {
+            let rest = status.strip_prefix('{').unwrap_or_default();
+            let comma = if rest == "}" { "" } else { "," };
+            format!("{head}{{\"cloudProfile\":{rendered}{comma}{rest}}}")
+        }
+    }
+}
