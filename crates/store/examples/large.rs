@@ -27,7 +27,7 @@ fn status(round: usize) -> String {
     let machine = |number: usize| {
         let (cpu, family) = (2 << (number % 6), ["general", "compute", "memory", "storage", "accelerated"][number % 5]);
         format!(
-            r#"{{"cpu":"{cpu}","gpu":"{}","memory":"{}Gi","name":"{family}-{}.x{cpu}.{number}","storage":{{"class":"standard","size":"{}Gi"}},"usable":true}}"#,
+            r#"{{"cpu":"{cpu}","gpu":"{}","memory":"{}Gi","name":"{family}-{}.x{cpu}.{number}","storage":{{"class":"standard","size":"{}Gi","type":"default"}},"usable":true}}"#,
             number % 5 / 4,
             cpu * [4, 2, 8][number % 3],
             number / 30 + 1,

@@ -412,6 +412,69 @@ mod tests {
         }
     }
 
+    /// The number of bytes that `number` takes as records have it, and how it is written.
+    fn written(number: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_number(&mut out, number);
+        out
+    }
+
+    #[tokio::test]
+    async fn a_packed_object_that_is_not_what_it_says_is_damage_although_the_checksum_is_right() {
+        let disk = Disk::default();
+        let store = open(&disk).await.expect("opens");
+        begin(&store, "t").await;
+        put(&store, "before").await;
+        let text = "x".repeat(200_000);
+        put_text(&store, 0, &text, Expect::Absent).await;
+        store.close().await;
+        let log = store_segment(&disk).await;
+        let bytes = disk.bytes(&log).expect("is there");
+        let begins = begins(&bytes);
+        // The last one is the seal.
+        let frame = begins[begins.len() - 2];
+        let packed = &bytes[frame..begins[begins.len() - 1]];
+        assert!(packed.len() < 2_000, "it is packed: {}", packed.len());
+        let len = written(body(&text).bytes.len() as u64);
+        let at = packed.windows(len.len()).position(|bytes| bytes == len).expect("says how long it is");
+        for wrong in [written(200_001), written(0x1f_ffff), written(1 << 20), vec![0x80, 0x80, 0], vec![0xff, 0x80, 0]]
+        {
+            assert_eq!(wrong.len(), len.len(), "nothing else moves");
+            let mut frame_bytes = packed.to_vec();
+            frame_bytes[at..at + len.len()].copy_from_slice(&wrong);
+            let first = u64::from_le_bytes(packed[16..24].try_into().expect("eight bytes"));
+            frame::seal(&mut frame_bytes, first, 1);
+            let broken = disk.after_exit();
+            broken.set_bytes(&log, [&bytes[..frame], &frame_bytes, &bytes[frame + packed.len()..]].concat());
+            let error = open(&broken).await.expect_err("is damaged").to_string();
+            assert!(error.contains(&format!("damaged at byte {frame}: its records make no sense")), "{error}");
+            let repair = apply(&files(&broken), false).await.expect("repairs");
+            assert_eq!((repair.objects, repair.lost_writes), (1, 1));
+            let store = open(&broken).await.expect("opens");
+            assert!(store.get(&key("t", "a", "before")).await.expect("answers").is_some());
+        }
+    }
+
+    #[tokio::test]
+    async fn whatever_byte_of_a_packed_object_rots_it_is_damage_or_a_torn_end_and_never_another_object() {
+        let (disk, segment, begins) = worn().await;
+        let store = open(&disk).await.expect("opens");
+        put_text(&store, 40, &"x".repeat(100_000), Expect::Absent).await;
+        put(&store, "after").await;
+        store.close().await;
+        let segment = store_segment(&disk).await.max(segment);
+        let bytes = disk.bytes(&segment).expect("is there");
+        let frame = begins[begins.len() - 1];
+        let length = u32::from_le_bytes(bytes[frame + 8..frame + 12].try_into().expect("four bytes")) as usize;
+        for at in frame..frame + frame::HEADER + length {
+            let broken = disk.after_exit();
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x10;
+            broken.set_bytes(&segment, bytes);
+            assert!(matches!(open(&broken).await, Err(OpenError::Damaged { .. })), "byte {at}");
+        }
+    }
+
     async fn instantiate(store: &Embedded, tenant: &str) {
         let write = Write::Instantiate { tenant: Tenant::logical(tenant), template: template() };
         store.commit(write).await.expect("begins");

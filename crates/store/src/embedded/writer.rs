@@ -68,12 +68,12 @@ pub(super) async fn open(files: Arc<dyn Files>, options: Options) -> Result<(Ope
     }
     let recovered = recover::load(&*files, options.history).await?;
     let path = files.path(&recovered.log);
+    let mended = mend(&*files, &recovered, new).await;
+    let (log, len) = mended.map_err(|source| OpenError::Io { action: "mend", path, source })?;
     if format.is_some_and(|format| format < FORMAT_VERSION) {
         let raised = write_format(&*files).await;
         raised.map_err(|source| OpenError::Io { action: "write", path: files.path(FORMAT), source })?;
     }
-    let mended = mend(&*files, &recovered, new).await;
-    let (log, len) = mended.map_err(|source| OpenError::Io { action: "mend", path, source })?;
     let Recovered { state, log: name, snapshot_len, report, .. } = recovered;
     let templates = state.seeds.keys().cloned().collect();
     Ok((Opened { files, options, log, name, len, snapshot_len, templates }, state, report))

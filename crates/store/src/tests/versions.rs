@@ -1,12 +1,15 @@
 //! Folders of earlier versions open. `data/format-N` is one that the first version of format N wrote; it is never
 //! written again.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::folder::Scratch;
 use crate::conformance::{begin, body, key, template};
 use crate::embedded::FORMAT_VERSION;
+use crate::embedded::simulated::{Disk, DiskFaults};
 use crate::{Embedded, EventKind, Expect, Options, Revision, Store, Tenant, WatchScope, Write};
 
 /// The formats that there are folders of.
@@ -64,6 +67,33 @@ async fn a_folder_of_every_format_opens_with_all_that_was_in_it() {
         begin(&store, "new").await;
         store.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_power_cut_while_an_old_folder_becomes_one_of_the_present_format_leaves_either() {
+    let old = Disk::default();
+    for entry in data(1).read_dir().expect("lists") {
+        let entry = entry.expect("lists");
+        old.set_bytes(&entry.file_name().to_string_lossy(), std::fs::read(entry.path()).expect("reads"));
+    }
+    let old = old.after_exit();
+    let open = async |disk: &Disk| Embedded::open_on(Arc::new(disk.clone()), Options::default()).await;
+    let whole = old.after_exit();
+    open(&whole).await.expect("opens").close().await;
+    let mut formats = BTreeSet::new();
+    for cut in 1..=whole.operations() {
+        for seed in 0..8 {
+            let disk = old.after_exit();
+            disk.set_faults(DiskFaults { cut_at: Some(cut), ..DiskFaults::default() });
+            drop(open(&disk).await);
+            let found = disk.after_power_cut(cut * 7 + seed);
+            formats.insert(String::from_utf8(found.bytes("FORMAT").expect("is there")).expect("is text"));
+            let store = open(&found).await.unwrap_or_else(|error| panic!("cut at {cut}: {error:?}"));
+            assert_eq!(store.report().objects, 3 + 9, "cut at {cut}");
+        }
+    }
+    let wanted = ["allotment-store 1\n", "allotment-store 2\n"].map(str::to_owned);
+    assert!(formats.iter().eq(&wanted), "either is found: {formats:?}");
 }
 
 #[test]
