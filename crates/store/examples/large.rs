@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use allotment_machinery::object::Encoded;
 use allotment_store::{
-    Embedded, Expect, Key, ListQuery, Options, Resource, Revision, Scope, Store, Template, Tenant, WatchScope, Write,
+    Embedded, Expect, Key, ListQuery, Options, Resource, Scope, Store, StoreError, Template, Tenant, Watch, WatchScope,
+    Write,
 };
 use anyhow::{Context, Result, ensure};
 use tokio::task::JoinSet;
@@ -119,27 +120,27 @@ async fn write_all(store: &Embedded, objects: usize, round: usize) -> Result<()>
     Ok(())
 }
 
-/// Reads every profile whole, and what a watch is told of their replacement.
-async fn read_all(store: &Embedded, objects: usize, since: Revision) -> Result<()> {
-    let scope = Scope { tenant: Tenant::platform(), resource: profiles(), namespace: None };
+fn all() -> Scope {
+    Scope { tenant: Tenant::platform(), resource: profiles(), namespace: None }
+}
+
+/// Reads every profile whole.
+async fn read_all(store: &Embedded, objects: usize) -> Result<()> {
     let begun = Instant::now();
-    let page = store.list(ListQuery { scope: scope.clone(), at: None, after: None, limit: 0 }).await?;
+    let page = store.list(ListQuery { scope: all(), at: None, after: None, limit: 0 }).await?;
     ensure!(page.entries.len() == objects, "{} of {objects} are there", page.entries.len());
     let bytes: usize = page.entries.iter().map(|entry| entry.body().len()).sum();
     println!("{:<28} {:>7} ms, {} MB", "every form read", begun.elapsed().as_millis(), bytes / 1_000_000);
-    let (begun, mut events) = (Instant::now(), 0);
-    let mut watch = match store.watch(WatchScope::Scope(scope), since).await {
-        Ok(watch) => watch,
-        Err(error) => {
-            println!("{:<28} {error}", "events of the replacement");
-            return Ok(());
-        }
-    };
-    while watch.progress() < page.revision {
-        events += usize::from(!watch.next().await?.entry.body().is_empty());
-    }
-    println!("{:<28} {:>7} ms, {events}", "events of the replacement", begun.elapsed().as_millis());
     Ok(())
+}
+
+/// Reads the form of so many events whole, as a client's watch does.
+async fn follow(mut watch: Box<dyn Watch>, events: usize) -> Result<usize, StoreError> {
+    let mut bytes = 0;
+    for _ in 0..events {
+        bytes += watch.next().await?.entry.body().len();
+    }
+    Ok(bytes)
 }
 
 async fn open(folder: &Path) -> Result<()> {
@@ -157,13 +158,20 @@ async fn measure(folder: &Path, objects: usize) -> Result<()> {
     let len = profile(0, &status(0)).bytes.len();
     println!("{objects} objects of {len} bytes, {} MB together", objects * len / 1_000_000);
     for (round, what) in ["made", "all replaced", "all replaced again"].into_iter().enumerate() {
-        let (begun, since) = (Instant::now(), store.revision().await?);
+        let watch = store.watch(WatchScope::Scope(all()), store.revision().await?).await?;
+        let mut watcher = JoinSet::new();
+        watcher.spawn(follow(watch, objects));
+        let begun = Instant::now();
         write_all(&store, objects, round).await?;
         tell(what, begun.elapsed(), folder)?;
-        if round == 2 {
-            read_all(&store, objects, since).await?;
+        match watcher.join_next().await.context("there is a watcher")?? {
+            Ok(bytes) => {
+                println!("{:<28} {:>7} ms, {} MB", "    and watched", begun.elapsed().as_millis(), bytes / 1_000_000)
+            }
+            Err(error) => println!("    and watched: {error}"),
         }
     }
+    read_all(&store, objects).await?;
     let begun = Instant::now();
     store.close().await;
     tell("close", begun.elapsed(), folder)

@@ -34,8 +34,8 @@ impl Entry {
     }
 
     /// The stored form, `metadata.resourceVersion` included: what is held, or, where that is packed, unpacked. The
-    /// latter is done anew each time, some microseconds for each ten thousand bytes: ask once, and keep it while it is
-    /// needed.
+    /// latter is done anew each time, a microsecond or two for each ten thousand bytes: ask once, and keep it while it
+    /// is needed.
     pub fn body(&self) -> Cow<'_, Bytes> {
         self.body.form(self.revision)
     }

@@ -205,7 +205,7 @@ async fn attempt(
         let last = if options.dry_run { None } else { store::delete(cx, key, current.revision).await? };
         // Its last state, at the revision of the deletion.
         let revision = last.as_ref().map_or(current.revision, |entry| entry.revision);
-        let mut body = last.as_deref().unwrap_or(&current).body().into_owned();
+        let mut body = last.as_deref().unwrap_or(current).body().into_owned();
         if row.kind.strategy.ends_gracefully() {
             begin_deletion(cx, row, &mut object);
             let encoded = store::encode(row, &object).map_err(Refused::Failed)?;

@@ -167,11 +167,8 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
         Form::Whole if accept.media == Media::Json && !accept.pretty => {
             // Behind the brace of items of custom kinds goes their type.
             let from = usize::from(row.kind.custom);
-            let items: Vec<Piece> = if store::needs_work(row) {
-                bodies.map(|body| Ok(body?.slice(from..).into())).collect::<Result<_, ApiError>>()?
-            } else {
-                page.entries.iter().map(|entry| Piece::of(entry, from)).collect()
-            };
+            let items = page.entries.iter().map(|entry| store::entry_in_version(call.cx, row, entry));
+            let items: Vec<Piece> = items.map(|entry| Ok(Piece::of(&entry?, from))).collect::<Result<_, ApiError>>()?;
             Ok(ResponseBody::pieces(list_pieces(row, &metadata, items)))
         }
         Form::Whole => {

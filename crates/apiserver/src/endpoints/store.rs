@@ -217,6 +217,17 @@ pub(super) fn encode_to_write(row: &Row, object: &mut Map) -> Result<Encoded, Ap
     }
 }
 
+/// A stored object as one of the row's version, held as the store would hold that, so that a long list of large ones is
+/// not there whole. It was made anew only if it had to be.
+pub(super) fn entry_in_version(cx: &Context, row: &Row, entry: &Arc<Entry>) -> Result<Arc<Entry>, ApiError> {
+    if !needs_work(row) {
+        return Ok(Arc::clone(entry));
+    }
+    let object = object_of(row, &entry.body())?;
+    let encoded = Encoded::of(&object).ok_or_else(|| ApiError::internal("a stored object has no UID"))?;
+    Ok(Arc::new(Entry::of(entry.key(&cx.tenant.tenant), entry.revision, encoded)))
+}
+
 /// The stored bytes as an item of the row's version: without `apiVersion` and `kind`.
 pub(super) fn in_version(row: &Row, body: &Bytes) -> Result<Bytes, ApiError> {
     if !needs_work(row) {
