@@ -298,3 +298,23 @@ kubernetes 1.29.1   2027-06-01T00:00:00Z   12d        team/own   team/extended
     let none = "error: there is no CloudProfile in the files, so there is no version that could expire; add its file";
     check(&files[1..2], &["expiring", "--at", AT], 1, "", &[none]);
 }
+
+#[test]
+fn the_examples_are_right_and_say_what_they_are_for() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/catalog/");
+    let read = |name: &str| std::fs::read_to_string(format!("{examples}{name}")).expect("an example");
+    let (central, team, longer, shoot) =
+        (read("central.yaml"), read("team.yaml"), read("longer.yaml"), read("shoot.yaml"));
+    for private in [&team, &longer] {
+        let files = [("central.yaml", central.as_str()), ("private.yaml", private)];
+        check(&files, &["lint", "--strict", "--at", "2027-01-01T00:00:00Z"], 0, "", &[]);
+        let (_folder, output) = catalog(&files, &["render", "-o", "json", "--at", "2027-01-01T00:00:00Z"]);
+        let rendered: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(rendered["spec"]["machineTypes"][1]["name"], "m5.xlarge");
+        assert_eq!(rendered["spec"]["type"], "example");
+    }
+    let files = [("central.yaml", central.as_str()), ("longer.yaml", &longer), ("shoot.yaml", &shoot)];
+    let (_folder, output) = catalog(&files, &["expiring", "-o", "json", "--at", "2097-12-31T00:00:00Z"]);
+    let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(read["versions"][0]["shoots"][0], "team-green/shop", "{read}");
+}
