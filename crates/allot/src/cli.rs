@@ -174,6 +174,9 @@ pub(crate) struct Controllers {
     /// What providers are told that this landscape is called
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = namespace)]
     pub(crate) environment: String,
+    /// Leave CloudProfiles, PrivateCloudProfiles and Shoots to whoever serves them there
+    #[arg(long)]
+    pub(crate) without_catalog: bool,
     #[command(flatten)]
     pub(crate) lifetimes: Lifetimes,
 }

@@ -10,6 +10,7 @@ use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
 use allotment_apiserver::status::{About, ApiError};
 use allotment_controllers::Controllers;
+use allotment_core::catalog::Catalog;
 use allotment_machinery::json;
 use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
@@ -52,7 +53,6 @@ impl OurKinds {
         OurKinds { config, clock, controllers: RwLock::default(), lookups: Some(Lookups::default()) }
     }
 
-    #[expect(dead_code, reason = "the flag for it follows")]
     /// The same where the catalog's kinds are somebody else's.
     pub(crate) fn without_catalog(self) -> Self {
         OurKinds { lookups: None, ..self }
@@ -125,8 +125,11 @@ fn operation(request: &AdmissionRequest<'_>) -> Option<Operation> {
 }
 
 impl Known for OurKinds {
-    fn with_catalog(&self, _look: &mut dyn FnMut(&allotment_core::catalog::Catalog)) -> bool {
-        false
+    fn with_catalog(&self, look: &mut dyn FnMut(&Catalog)) {
+        let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(controllers) = controllers {
+            controllers.with_catalog(|catalog| look(catalog));
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::admission::OurKinds;
+use crate::foreign;
 use crate::installed;
 use crate::landscape::LandscapeError;
 use crate::manifests::{Setup, call_failed};
@@ -97,6 +98,7 @@ impl Beside {
     /// It does not answer, or does not say who we are.
     pub async fn connect(config: BesideConfig) -> Result<Self, LandscapeError> {
         let BesideConfig { client, seams, keys, address, settings, environment, identity } = config;
+        let without_catalog = settings.without_catalog;
         let reviews = Api::<SelfSubjectReview>::all(client.clone());
         let answer = reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await;
         let answer = answer.map_err(|error| call_failed("ask the API server who we are".to_owned(), error))?;
@@ -105,7 +107,8 @@ impl Beside {
         if let Some(why) = shared(&user, &known.groups.unwrap_or_default()) {
             warn!(%user, "{why}; whoever else has this identity is the platform to admission: give it one of its own");
         }
-        let kinds = Arc::new(OurKinds::new(&user, seams.clock.clone()));
+        let kinds = OurKinds::new(&user, seams.clock.clone());
+        let kinds = Arc::new(if without_catalog { kinds.without_catalog() } else { kinds });
         kinds.set_client(client.clone());
         let troubles = Troubles::default();
         Ok(Beside { client, seams, keys, address, settings, environment, identity, troubles, user, kinds })
@@ -121,7 +124,22 @@ impl Beside {
     /// # Errors
     /// The server does not answer.
     pub async fn missing_rights(&self) -> Result<Vec<String>, LandscapeError> {
-        rights::missing(&self.client).await
+        rights::missing(&self.client, self.settings.without_catalog).await
+    }
+
+    /// Makes sure that the catalog's kinds are nobody else's there, or are to be left alone.
+    ///
+    /// # Errors
+    /// They are somebody else's, or the server does not answer.
+    pub async fn check_catalog(&self) -> Result<(), LandscapeError> {
+        if self.settings.without_catalog {
+            return Ok(());
+        }
+        foreign::found(&self.client).await?.map_or(Ok(()), |found| Err(LandscapeError::ForeignCatalog { found }))
+    }
+
+    fn setup(&self, client: &Client) -> Setup {
+        Setup::new(client.clone(), MANAGER).without_catalog(self.settings.without_catalog)
     }
 
     /// What answers reviews.
@@ -183,7 +201,7 @@ impl Beside {
     /// # Errors
     /// The server refuses.
     pub async fn install(&self, client: &Client) -> Result<(), LandscapeError> {
-        let setup = Setup::new(client.clone(), MANAGER);
+        let setup = self.setup(client);
         patiently(|| setup.definitions()).await?;
         patiently(|| self.reviewed(client)).await?;
         patiently(|| setup.roles()).await?;
@@ -209,7 +227,7 @@ impl Beside {
     /// Looks after webhooks and definitions until the task is dropped: at once where somebody changes them, and now and then
     /// for what no watch tells of.
     pub async fn keep(&self, client: &Client) {
-        let setup = Setup::new(client.clone(), MANAGER);
+        let setup = self.setup(client);
         let mut changes = installed::changes(client);
         loop {
             tokio::select! {
@@ -229,8 +247,10 @@ impl Beside {
     async fn look_after(&self, client: &Client) -> Result<(), LandscapeError> {
         let bundle = self.authorities(client.clone()).ensure().await?;
         let (address, user) = (&self.address, self.user.as_str());
-        let (seams, term) = (&self.seams, self.identity.as_str());
-        Configurations { client, seams, manager: MANAGER, term, address, user, bundle: &bundle }.apply().await
+        let (seams, term, without_catalog) = (&self.seams, self.identity.as_str(), self.settings.without_catalog);
+        Configurations { client, seams, manager: MANAGER, term, address, user, bundle: &bundle, without_catalog }
+            .apply()
+            .await
     }
 
     fn authorities(&self, client: Client) -> Authorities {
@@ -313,6 +333,7 @@ fn is_passing(error: &LandscapeError) -> bool {
         LandscapeError::Serve(_)
         | LandscapeError::Keys(_)
         | LandscapeError::Manifest { .. }
+        | LandscapeError::ForeignCatalog { .. }
         | LandscapeError::Nobody => false,
     }
 }

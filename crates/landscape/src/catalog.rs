@@ -38,7 +38,7 @@ const SOURCE_RESOURCE: &str = "privatecloudprofile";
 /// What is known without asking.
 pub(crate) trait Known: Sync {
     /// Looks at the index of profiles and Shoots, if everything has been seen once.
-    fn with_catalog(&self, look: &mut dyn FnMut(&Catalog)) -> bool;
+    fn with_catalog(&self, look: &mut dyn FnMut(&Catalog));
 }
 
 /// Looks things up.

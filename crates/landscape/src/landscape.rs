@@ -80,6 +80,16 @@ pub enum LandscapeError {
          cannot tell the platform's writes from others'"
     )]
     Nobody,
+    /// The catalog's kinds are somebody else's.
+    #[error(
+        "the API server has kinds of core.gardener.cloud that are not of this platform: {found}; start with \
+         --without-catalog to leave CloudProfiles, PrivateCloudProfiles and Shoots to whoever serves them, or take them away \
+         before, or choose another API server"
+    )]
+    ForeignCatalog {
+        /// What was found.
+        found: String,
+    },
     /// A manifest in the program cannot be read.
     #[error("the embedded {kind} cannot be read")]
     Manifest {

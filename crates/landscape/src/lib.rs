@@ -6,6 +6,7 @@ mod admission;
 mod beside;
 mod catalog;
 mod client;
+mod foreign;
 mod installed;
 mod landscape;
 mod manifests;

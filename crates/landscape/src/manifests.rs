@@ -37,11 +37,18 @@ const ESTABLISHED_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Setup {
     client: Client,
     manager: &'static str,
+    /// The catalog's kinds are somebody else's.
+    without_catalog: bool,
 }
 
 impl Setup {
     pub(crate) fn new(client: Client, manager: &'static str) -> Self {
-        Setup { client, manager }
+        Setup { client, manager, without_catalog: false }
+    }
+
+    /// The same, which leaves the catalog's kinds alone if that is asked for.
+    pub(crate) fn without_catalog(self, without_catalog: bool) -> Self {
+        Setup { without_catalog, ..self }
     }
 
     /// Makes all that is missing: namespaces and definitions always, the rest once in a platform's life.
@@ -52,6 +59,9 @@ impl Setup {
 
     /// The roles that come with the catalog.
     pub(crate) async fn roles(&self) -> Result<(), LandscapeError> {
+        if self.without_catalog {
+            return Ok(());
+        }
         roles::apply(&self.client, self.manager).await
     }
 
@@ -96,7 +106,8 @@ impl Setup {
     /// Installs our definitions, all at the same time, brings those of an older version up to date, and waits
     /// until they are served.
     pub(crate) async fn definitions(&self) -> Result<(), LandscapeError> {
-        try_join_all(allotment_api::crds().into_iter().map(|wanted| self.definition(wanted))).await.map(drop)
+        let wanted = if self.without_catalog { allotment_api::request_crds() } else { allotment_api::crds() };
+        try_join_all(wanted.into_iter().map(|wanted| self.definition(wanted))).await.map(drop)
     }
 
     async fn definition(&self, mut wanted: CustomResourceDefinition) -> Result<(), LandscapeError> {
@@ -153,6 +164,14 @@ fn is_newer(definition: &CustomResourceDefinition) -> bool {
 
 fn is_marked(definition: &CustomResourceDefinition) -> bool {
     definition.annotations().get(INSTALLED_BY).is_some_and(|by| by == VERSION)
+}
+
+/// Whether it is one of ours, of whichever version, or says all that ours says.
+pub(crate) fn is_installed_by_us(
+    there: &CustomResourceDefinition,
+    wanted: &CustomResourceDefinition,
+) -> Result<bool, LandscapeError> {
+    Ok(there.annotations().contains_key(INSTALLED_BY) || covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?))
 }
 
 fn is_established(definition: Option<&CustomResourceDefinition>) -> bool {

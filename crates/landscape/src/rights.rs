@@ -1,6 +1,7 @@
 //! What `allot controllers` may do on the API server that it stands beside, compared with what it needs: all that lacks is said
 //! at once, before anything is begun.
 
+use allotment_api::catalog::GROUP;
 use allotment_api::names::SYSTEM_NAMESPACE;
 use allotment_machinery::json::Value;
 use allotment_machinery::rbac::{PolicyRule, uncovered};
@@ -20,10 +21,15 @@ const NOWHERE: &str = "-";
 /// What is touched in the platform's own namespace alone, so that a RoleBinding there is enough for it.
 const IN_SYSTEM: [&str; 4] = ["configmaps", "deployments", "leases", "serviceaccounts"];
 
+/// The groups of which nothing is touched without the catalog.
+const CATALOG_ONLY: [&str; 2] = [GROUP, "authorization.k8s.io"];
+
 /// What it lacks there, in words; nothing where the server does not say all that it knows.
-pub(crate) async fn missing(client: &Client) -> Result<Vec<String>, LandscapeError> {
+pub(crate) async fn missing(client: &Client, without_catalog: bool) -> Result<Vec<String>, LandscapeError> {
+    let is_of_catalog = |rule: &PolicyRule| rule.api_groups.iter().any(|group| CATALOG_ONLY.contains(&group.as_str()));
     let (in_system, everywhere): (Vec<PolicyRule>, Vec<PolicyRule>) = needed()?
         .into_iter()
+        .filter(|rule| !(without_catalog && is_of_catalog(rule)))
         .partition(|rule| rule.resources.iter().all(|resource| IN_SYSTEM.contains(&resource.as_str())));
     let mut lacking = Vec::new();
     for (namespace, wanted) in [(NOWHERE, everywhere), (SYSTEM_NAMESPACE, in_system)] {

@@ -103,6 +103,8 @@ pub(crate) struct Configurations<'a> {
     pub(crate) user: &'a str,
     /// Authorities that the webhooks' certificates may be of, as PEM.
     pub(crate) bundle: &'a str,
+    /// The catalog's kinds are somebody else's.
+    pub(crate) without_catalog: bool,
 }
 
 impl Configurations<'_> {
@@ -145,7 +147,7 @@ impl Configurations<'_> {
         let webhook = MutatingWebhook {
             name: format!("mutate.{GROUP}"),
             client_config: self.address.client_config(MUTATE_PATH, self.bundle),
-            rules: Some(vec![rule()]),
+            rules: Some(vec![self.rule()]),
             match_conditions: Some(vec![self.unless_platform(stamped)]),
             failure_policy: Some("Fail".to_owned()),
             match_policy: Some("Equivalent".to_owned()),
@@ -163,7 +165,7 @@ impl Configurations<'_> {
         let webhook = ValidatingWebhook {
             name: format!("validate.{GROUP}"),
             client_config: self.address.client_config(VALIDATE_PATH, self.bundle),
-            rules: Some(vec![rule()]),
+            rules: Some(vec![self.rule()]),
             match_conditions: Some(vec![self.unless_platform("!has(request.subResource)")]),
             failure_policy: Some("Fail".to_owned()),
             match_policy: Some("Equivalent".to_owned()),
@@ -188,6 +190,13 @@ impl Configurations<'_> {
             ..webhook.clone()
         };
         ValidatingWebhookConfiguration { metadata: self.metadata(), webhooks: Some(vec![webhook, providers]) }
+    }
+
+    /// Every write of our groups: any version, any kind, subresources too.
+    fn rule(&self) -> RuleWithOperations {
+        let catalog = (!self.without_catalog).then_some(CATALOG_GROUP);
+        let groups: Vec<&str> = std::iter::once(GROUP).chain(catalog).chain(BUILT_IN_GROUPS).collect();
+        rule_about(&groups, "*/*")
     }
 
     fn metadata(&self) -> ObjectMeta {
@@ -254,12 +263,6 @@ fn authorities(config: &Value) -> Option<BTreeSet<String>> {
     )
 }
 
-/// Every write of our groups: any version, any kind, subresources too.
-fn rule() -> RuleWithOperations {
-    let groups: Vec<&str> = [GROUP, CATALOG_GROUP].into_iter().chain(BUILT_IN_GROUPS).collect();
-    rule_about(&groups, "*/*")
-}
-
 /// Every write of these resources in any version.
 fn rule_about(groups: &[&str], resource: &str) -> RuleWithOperations {
     let all = |items: &[&str]| Some(items.iter().map(|item| (*item).to_owned()).collect());
@@ -293,7 +296,7 @@ mod tests {
             let webhook = ValidatingWebhook {
                 name: "w".to_owned(),
                 client_config: address.client_config(path, bundle),
-                rules: Some(vec![rule()]),
+                rules: Some(vec![rule_about(&[GROUP], "*/*")]),
                 ..ValidatingWebhook::default()
             };
             serde_json::to_value(webhook).expect("a webhook")

@@ -1,0 +1,160 @@
+//! What is refused of CloudProfiles, and what holds for all three kinds.
+
+use allotment_admission::catalog::{Case, Stage, Write};
+use allotment_admission::{Caller, Config, Denial, Operation};
+use allotment_machinery::json;
+use allotment_machinery::json::Value;
+
+use crate::world::*;
+
+#[test]
+fn statuses_are_the_platforms() {
+    let world = World::default();
+    let whole = parent();
+    for kind in ["CloudProfile", "PrivateCloudProfile", "Shoot"] {
+        let error = world.write_at(NOW, "alice", kind, "status", &whole, &whole).expect_err("refused");
+        assert_eq!(error, Denial::Forbidden(format!("status of {kind} is written by the platform only")));
+        assert!(world.write_at(NOW, "platform", kind, "status", &whole, &whole).is_ok());
+    }
+}
+
+#[test]
+fn a_cloud_profile_may_not_break_private_ones_unless_that_is_accepted() {
+    let world = World::default().profile(parent()).private(private(extended("2027-01-01T00:00:00Z")));
+    let mut spec = parent_spec();
+    spec["kubernetes"]["versions"] = serde_json::json!([{"version": "1.31.0"}]);
+    let dropped = object("CloudProfile", "", "central", spec);
+    world.refused(
+        "root",
+        "CloudProfile",
+        &parent(),
+        &dropped,
+        &[
+            "spec: Forbidden",
+            "1 PrivateCloudProfile invalid: team/mine (spec.kubernetes.versions[1.30.1]",
+            "allotment.dev/accept-child-errors",
+        ],
+    );
+    let accepted = annotated(&dropped, "allotment.dev/accept-child-errors", "true");
+    let (_, warnings) = world.write("root", "CloudProfile", &parent(), &accepted).expect("accepted");
+    assert!(warnings.iter().any(|text| text.contains("team/mine")), "{warnings:?}");
+    let mut many = World::default().profile(parent());
+    for number in 0..15 {
+        let mut child = private(extended("2027-01-01T00:00:00Z"));
+        child
+            .get_mut("metadata")
+            .and_then(Value::as_object_mut)
+            .expect("metadata")
+            .insert("name", format!("p{number:02}"));
+        many = many.private(child);
+    }
+    many.refused(
+        "root",
+        "CloudProfile",
+        &parent(),
+        &dropped,
+        &["15 PrivateCloudProfiles invalid", "team/p09", "and 5 more"],
+    );
+}
+
+#[test]
+fn versions_in_use_stay_in_a_cloud_profile() {
+    let mut spec = parent_spec();
+    spec["kubernetes"]["versions"] = serde_json::json!([{"version": "1.31.0"}]);
+    spec["machineImages"] = serde_json::json!([{"name": "linux", "versions": [{"version": "1.1.0"}]}]);
+    spec["machineTypes"] = serde_json::json!([]);
+    let dropped = object("CloudProfile", "", "central", spec);
+    let user = shoot("s", on_central(), "1.30.1");
+    let world = World::default().profile(parent()).shoot(user.clone());
+    world.refused(
+        "root",
+        "CloudProfile",
+        &parent(),
+        &dropped,
+        &[
+            "spec.kubernetes.versions[1.30.1]: Forbidden: is used by Shoots team/s",
+            "spec.machineImages[linux].versions[1.0.0]: Forbidden: is used by Shoots team/s",
+        ],
+    );
+    let left = World::default().profile(parent()).shoot(going(&user));
+    assert!(left.write("root", "CloudProfile", &parent(), &dropped).is_ok(), "who goes keeps nothing");
+    // Through a private profile that has the image's version itself it is still found.
+    let own = private(serde_json::json!({"machineImages": [{"name": "linux", "versions": [{"version": "1.0.0"}]}]}));
+    let on_child = World::default().profile(parent()).private(own).shoot(shoot("s", on_mine(), "1.31.0"));
+    assert!(on_child.write("root", "CloudProfile", &parent(), &dropped).is_ok());
+}
+
+#[test]
+fn a_past_date_of_a_cloud_profile_is_warned_of_and_its_fields_are_checked() {
+    let mut spec = parent_spec();
+    spec["kubernetes"]["versions"][0]["expirationDate"] = serde_json::json!("2023-01-01T00:00:00Z");
+    let (_, warnings) = World::default()
+        .write("root", "CloudProfile", &Value::Null, &object("CloudProfile", "", "c", spec.clone()))
+        .expect("accepted");
+    assert!(warnings.iter().any(|text| text.contains("is in the past")), "{warnings:?}");
+    spec["kubernetes"]["versions"][0]["expirationDate"] = serde_json::json!("2023-08-8T00:00:00Z");
+    let new = object("CloudProfile", "", "c", spec);
+    World::default().refused("root", "CloudProfile", &Value::Null, &new, &["expirationDate", "2023-08-08T00:00:00Z"]);
+}
+
+#[test]
+fn a_deletion_tells_who_holds_it_up() {
+    let world = World::default()
+        .profile(parent())
+        .private(private(serde_json::json!({})))
+        .shoot(shoot("a", on_central(), "1.30.1"))
+        .shoot(shoot("b", on_mine(), "1.30.1"));
+    let warnings = |kind: &str, old: &Value| world.write("root", kind, old, &Value::Null).expect("accepted").1;
+    assert_eq!(
+        warnings("CloudProfile", &parent()),
+        [
+            "CloudProfile \"central\" is used by PrivateCloudProfiles team/mine and Shoots team/a: it goes when the last of them is gone"
+        ]
+    );
+    assert_eq!(
+        warnings("PrivateCloudProfile", &private(serde_json::json!({}))),
+        ["PrivateCloudProfile \"mine\" is used by Shoots b: it goes when the last of them is gone"]
+    );
+    assert_eq!(warnings("CloudProfile", &object("CloudProfile", "", "unused", parent_spec())), Vec::<String>::new());
+    assert_eq!(warnings("Shoot", &shoot("a", on_central(), "1.30.1")), Vec::<String>::new());
+    // The same name in another namespace is another profile.
+    let other = object("PrivateCloudProfile", "other", "unused", serde_json::json!({"parent": "central"}));
+    assert_eq!(warnings("PrivateCloudProfile", &other), Vec::<String>::new());
+}
+
+#[test]
+fn what_an_overruled_webhook_left_out_is_refused() {
+    let config = Config::default();
+    let caller = Caller { username: "alice".to_owned(), ..Caller::default() };
+    let world = World::default().profile(parent()).private(private(serde_json::json!({})));
+    let unfinished = value(serde_json::json!({"metadata": {"name": "x"}, "spec": {"parent": "central"}}));
+    let legacy = value(serde_json::json!({"metadata": {"name": "x"}, "spec": {"cloudProfileName": "central"}}));
+    for (kind, object) in [("PrivateCloudProfile", &unfinished), ("Shoot", &legacy)] {
+        let write = Write {
+            operation: Operation::Create,
+            kind,
+            subresource: "",
+            namespace: "team",
+            name: "x",
+            object,
+            old: &Value::Null,
+            caller: &caller,
+            now: NOW.parse().expect("a time"),
+        };
+        let case = Case::read(&config, &write).expect("read").expect("one of ours");
+        let facts = world.facts(&case, Stage::Validate, "alice");
+        assert!(
+            matches!(case.judge(&facts), Err(Denial::Forbidden(why)) if why.contains("MutatingWebhookConfiguration")),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_its_field() {
+    let world = World::default().profile(parent());
+    let new = private(serde_json::json!({"machineTypes": "many"}));
+    world.refused("alice", "PrivateCloudProfile", &Value::Null, &new, &["spec: Invalid value"]);
+    let legacy = json!({"metadata": {"name": "x"}, "spec": {"cloudProfileName": 3}});
+    world.refused("alice", "Shoot", &Value::Null, &legacy, &["spec: Invalid value"]);
+}
