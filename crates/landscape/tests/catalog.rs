@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use allotment_apiserver::auth::{GROUP_AUTHENTICATED, GROUP_MASTERS, UserInfo};
-use allotment_controllers::frame::Seams;
+use allotment_controllers::Settings;
+use allotment_controllers::frame::{Seams, Tasks};
 use allotment_controllers::providers::kind::NoPrograms;
 use allotment_landscape::{Config, Landscape, client_of};
 use allotment_machinery::json;
@@ -72,6 +74,14 @@ impl Answer {
 struct World {
     landscape: Landscape,
     clock: Arc<Moved>,
+    tasks: Tasks,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.tasks.stopping().cancel();
+        self.landscape.server().stopping().cancel();
+    }
 }
 
 impl World {
@@ -92,7 +102,7 @@ impl World {
         };
         let landscape = Landscape::serve(config).await.expect("a landscape");
         landscape.ensure().await.expect("it begins");
-        let world = World { landscape, clock };
+        let world = World { landscape, clock, tasks: Tasks::default() };
         for name in ["team", "other"] {
             world.post("/api/v1/namespaces", json!({"metadata": {"name": name}})).await.accepted();
         }
@@ -203,4 +213,210 @@ async fn a_member_adds_machine_types_and_a_shoot_uses_them_at_once() {
     let uses = shoot_spec(json!({"kind": "PrivateCloudProfile", "name": "mine"}));
     let shoot = world.by("alice", "POST", &of("team", "shoots"), object("Shoot", "s", uses)).await.accepted();
     assert_eq!(shoot.at(&["spec", "cloudProfileName"]), None);
+}
+
+#[tokio::test]
+async fn versions_and_images_are_for_those_who_hold_the_verbs() {
+    let world = World::new().await;
+    world.parent().await;
+    world.member().await;
+    let profiles = of("team", "privatecloudprofiles");
+    let versions = json!({"versions": [{"version": "1.30.1", "expirationDate": "2027-01-01T00:00:00Z"}]});
+    let spec = json!({"parent": "central", "kubernetes": (versions), "machineTypes": (large()),
+        "machineImages": [{"name": "own", "versions": [{"version": "1.0.0"}]}]});
+    let both = [
+        "user \"alice\" is not allowed to modify .spec.kubernetes for \"privatecloudprofiles\"",
+        "user \"alice\" is not allowed to modify .spec.machineImages for \"privatecloudprofiles\"",
+    ];
+    let denied = world.by("alice", "POST", &profiles, private("mine", spec.clone())).await.refused(403, &both);
+    assert!(!denied.text.contains("a bound rule"), "{}", denied.text);
+    // The rule as the proposal of private profiles has it allows nothing, which is said.
+    let rule = json!({"apiGroups": [""], "resources": ["privatecloudprofile"], "verbs": ["modify-spec-kubernetes"]});
+    world.post(ROLES, json!({"metadata": {"name": "source"}, "rules": [rule]})).await.accepted();
+    world.bind("alice", "source").await;
+    let hint = "a bound rule has apiGroups: [\"\"], resources: [\"privatecloudprofile\"]";
+    world.by("alice", "POST", &profiles, private("mine", spec.clone())).await.refused(403, &[hint]);
+    // The role that comes with the platform does.
+    world.bind("alice", "privatecloudprofile-modify-special-fields").await;
+    world.by("alice", "POST", &profiles, private("mine", spec.clone())).await.accepted();
+    // In its namespace alone.
+    world.by("alice", "POST", &of("other", "privatecloudprofiles"), private("mine", spec)).await.refused(403, &[]);
+}
+
+#[tokio::test]
+async fn who_may_edit_a_namespace_may_edit_its_profiles_and_everybody_reads_those_for_everybody() {
+    let world = World::new().await;
+    world.parent().await;
+    world.bind("ed", "edit").await;
+    world.bind("vi", "view").await;
+    let profiles = of("team", "privatecloudprofiles");
+    let new = private("mine", json!({"parent": "central", "machineTypes": (large())}));
+    // Roles that are made of others follow within moments.
+    let edits = async {
+        while world.by("ed", "POST", &profiles, new.clone()).await.code != 201 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), edits).await.expect("edit has the rule");
+    let views = async {
+        while world.by("vi", "GET", &format!("{profiles}/mine"), Value::Null).await.code != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), views).await.expect("view has the rule");
+    world.by("vi", "DELETE", &format!("{profiles}/mine"), Value::Null).await.refused(403, &[]);
+    for user in ["ed", "vi", "nobody-in-particular"] {
+        world.by(user, "GET", &format!("{PROFILES}/central"), Value::Null).await.accepted();
+        world.by(user, "DELETE", &format!("{PROFILES}/central"), Value::Null).await.refused(403, &[]);
+    }
+    // A role has to allow the write of a status, and even then it is the platform's.
+    let rule =
+        json!({"apiGroups": ["core.gardener.cloud"], "resources": ["privatecloudprofiles/status"], "verbs": ["*"]});
+    world.post(ROLES, json!({"metadata": {"name": "status"}, "rules": [rule]})).await.accepted();
+    world.bind("ed", "status").await;
+    let forged =
+        world.by("ed", "PATCH", &format!("{profiles}/mine/status"), json!({"status": {"observedGeneration": 7}})).await;
+    forged.refused(403, &["status of PrivateCloudProfile is written by the platform only"]);
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_stored_as_it_was_written() {
+    let world = World::new().await;
+    // The API server settles numbers as Kubernetes does; from then on they stay as they are.
+    let odd = r#"{"a":1.10,"b":1180591620717411303424,"c":[1e3,-0]}"#;
+    let settled = r#"{"a":1.1,"b":1.1805916207174113e+21,"c":[1000,0]}"#;
+    let central = format!(
+        r#"{{"apiVersion":"core.gardener.cloud/v1beta1","kind":"CloudProfile","metadata":{{"name":"central"}},"spec":{{"type":"local","providerConfig":{odd},"odd":{odd},
+            "machineTypes":[{{"name":"small","cpu":"2","gpu":"0","memory":"8Gi","odd":{odd}}}]}}}}"#
+    );
+    world.ask("admin", "POST", PROFILES, central.as_bytes()).await.accepted();
+    let stored = world.by("admin", "GET", &format!("{PROFILES}/central"), Value::Null).await.accepted();
+    assert_eq!(stored.text.matches(settled).count(), 3, "{}", stored.text);
+    let mine = format!(
+        r#"{{"apiVersion":"core.gardener.cloud/v1beta1","kind":"PrivateCloudProfile","metadata":{{"name":"mine"}},"spec":{{"parent":"central","machineTypes":[{{"name":"large","cpu":"2","gpu":"0",
+            "memory":"8Gi","odd":{odd}}}]}}}}"#
+    );
+    let profiles = of("team", "privatecloudprofiles");
+    let made = world.ask("admin", "POST", &profiles, mine.as_bytes()).await.accepted();
+    let spec = made.at(&["spec"]).expect("a spec").to_string();
+    assert_eq!(spec.matches(settled).count(), 1, "{spec}");
+    let access = format!(
+        r#"{{"apiVersion":"core.gardener.cloud/v1beta1","kind":"Shoot","metadata":{{"name":"s"}},"spec":{{"cloudProfileName":"central","odd":{odd},"provider":{{"type":"local"}}}}}}"#
+    );
+    let shoot = world.ask("admin", "POST", &of("team", "shoots"), access.as_bytes()).await.accepted();
+    assert!(shoot.text.contains(settled), "{}", shoot.text);
+    assert_eq!(shoot.at(&["spec", "cloudProfile"]), Some(&json!({"kind": "CloudProfile", "name": "central"})));
+}
+
+#[tokio::test]
+async fn a_write_carries_its_status_and_a_dry_run_shows_it() {
+    let world = World::new().await;
+    world.parent().await;
+    let profiles = of("team", "privatecloudprofiles");
+    world.post(&profiles, private("mine", json!({"parent": "central"}))).await.accepted();
+    let change = json!({"spec": {"machineTypes": (large())}});
+    let count = |answer: &Answer| {
+        let types = answer.at(&["status", "cloudProfile", "spec", "machineTypes"]).and_then(Value::as_array);
+        (types.map(<[Value]>::len), answer.at(&["status", "observedGeneration"]).and_then(Value::as_i64))
+    };
+    let path = format!("{profiles}/mine");
+    let tried = world.by("admin", "PATCH", &format!("{path}?dryRun=All"), change.clone()).await.accepted();
+    assert_eq!(count(&tried), (Some(2), Some(2)));
+    assert_eq!(count(&world.by("admin", "GET", &path, Value::Null).await.accepted()), (Some(1), Some(1)));
+    assert_eq!(count(&world.by("admin", "PATCH", &path, change).await.accepted()), (Some(2), Some(2)));
+    // What a client sends as status counts for nothing.
+    let forged = json!({"spec": {"machineTypes": null}, "status": {"observedGeneration": 9}});
+    assert_eq!(count(&world.by("admin", "PATCH", &path, forged).await.accepted()), (Some(1), Some(3)));
+}
+
+#[tokio::test]
+async fn the_controllers_find_nothing_to_do_after_a_write_that_was_admitted() {
+    let world = World::new().await;
+    let settings = Settings {
+        access_token_lifetime: Duration::from_secs(3600),
+        provisioning_deadline: Duration::from_secs(3600),
+        without_catalog: false,
+    };
+    let controllers = world.landscape.start_controllers(&world.tasks, world.landscape.client(), &settings);
+    controllers.synced().await;
+    world.parent().await;
+    let profiles = of("team", "privatecloudprofiles");
+    let mut other = large();
+    other.as_array_mut().expect("a list").push(json!({"name": "small", "cpu": "1", "gpu": "0", "memory": "8Gi"}));
+    let made =
+        world.post(&profiles, private("mine", json!({"parent": "central", "machineTypes": other}))).await.accepted();
+    assert!(made.warnings.contains("spec.machineTypes[small]"), "{}", made.warnings);
+    let path = format!("{profiles}/mine");
+    // A Shoot changes the status, so that the controller was there.
+    let uses = shoot_spec(json!({"kind": "PrivateCloudProfile", "name": "mine"}));
+    let before = world.by("admin", "GET", &path, Value::Null).await.accepted();
+    assert_eq!(before.at(&["metadata", "resourceVersion"]), made.at(&["metadata", "resourceVersion"]));
+    world.post(&of("team", "shoots"), object("Shoot", "s", uses)).await.accepted();
+    let in_use = async {
+        loop {
+            let now = world.by("admin", "GET", &path, Value::Null).await.accepted();
+            if now.text.contains("Shoots s") {
+                return now;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let used = tokio::time::timeout(Duration::from_secs(20), in_use).await.expect("it is told");
+    assert_eq!(used.at(&["status", "cloudProfile"]), made.at(&["status", "cloudProfile"]));
+    // The conflict goes with its cause, by the write itself, and nothing is left for others to put right.
+    let change = json!({"spec": {"machineTypes": (large())}});
+    let changed = world.by("admin", "PATCH", &path, change).await.accepted();
+    assert_eq!(changed.at(&["status", "conflicts"]), None, "{}", changed.text);
+    assert!(changed.text.contains("Shoots s"), "{}", changed.text);
+    let idle = async {
+        while !controllers.is_idle() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), idle).await.expect("they come to rest");
+    let after = world.by("admin", "GET", &path, Value::Null).await.accepted();
+    assert_eq!(after.at(&["metadata", "resourceVersion"]), changed.at(&["metadata", "resourceVersion"]));
+}
+
+#[tokio::test]
+async fn who_uses_a_profile_is_told_to_whoever_deletes_it_and_takes_it_from_them() {
+    let world = World::new().await;
+    world.parent().await;
+    let profiles = of("team", "privatecloudprofiles");
+    let versions = json!({"versions": [{"version": "1.30.1", "expirationDate": "2027-01-01T00:00:00Z"}]});
+    let spec = json!({"parent": "central", "kubernetes": (versions), "machineTypes": (large())});
+    world.post(&profiles, private("mine", spec)).await.accepted();
+    world.post(&profiles, private("unused", json!({"parent": "central"}))).await.accepted();
+    let uses = shoot_spec(json!({"kind": "PrivateCloudProfile", "name": "mine"}));
+    world.post(&of("team", "shoots"), object("Shoot", "s", uses.clone())).await.accepted();
+
+    let path = format!("{PROFILES}/central");
+    let dropped = json!({"spec": {"kubernetes": {"versions": [{"version": "1.31.0"}]}}});
+    let refused = world.by("admin", "PATCH", &path, dropped.clone()).await;
+    refused.refused(422, &["is used by Shoots team/s", "1 PrivateCloudProfile invalid: team/mine"]);
+    let gone = world.by("admin", "DELETE", &path, Value::Null).await.accepted();
+    assert!(gone.warnings.contains("PrivateCloudProfiles team/mine, team/unused"), "{}", gone.warnings);
+    let still = world.by("admin", "GET", &path, Value::Null).await.accepted();
+    assert!(still.at(&["metadata", "deletionTimestamp"]).is_some());
+    world.post(&profiles, private("late", json!({"parent": "central"}))).await.refused(422, &["is being deleted"]);
+
+    let all = world.by("admin", "DELETE", &profiles, Value::Null).await.accepted();
+    assert!(all.warnings.contains("PrivateCloudProfile \\\"mine\\\" is used by Shoots s"), "{}", all.warnings);
+    assert!(!all.warnings.contains("unused"), "{}", all.warnings);
+    world.post(&of("team", "shoots"), object("Shoot", "late", uses)).await.refused(422, &["is being deleted"]);
+}
+
+#[tokio::test]
+async fn a_date_that_passes_is_refused_when_it_is_new() {
+    let world = World::new().await;
+    world.parent().await;
+    let versions = json!({"versions": [{"version": "1.30.1", "expirationDate": "2026-07-01T00:00:00Z"}]});
+    let new = || private("mine", json!({"parent": "central", "kubernetes": (versions.clone())}));
+    let profiles = of("team", "privatecloudprofiles");
+    world.post(&format!("{profiles}?dryRun=All"), new()).await.accepted();
+    world.clock.0.store(200 * 24 * 3600, Ordering::SeqCst);
+    world
+        .post(&profiles, new())
+        .await
+        .refused(422, &["spec.kubernetes.versions[1.30.1].expirationDate", "is in the past"]);
 }

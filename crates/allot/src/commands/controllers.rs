@@ -98,7 +98,7 @@ fn options(client: Client, arguments: Controllers) -> ReplicaOptions {
         settings: Settings {
             access_token_lifetime: arguments.lifetimes.access_token_lifetime,
             provisioning_deadline: arguments.lifetimes.provisioning_deadline,
-            without_catalog: false,
+            without_catalog: arguments.without_catalog,
         },
     }
 }
