@@ -16,10 +16,11 @@ use crate::server::build;
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
-const CASES: [&str; 13] = [
+const CASES: [&str; 14] = [
     "access::",
     "admission::",
     "beside::",
+    "catalog_admission::",
     "contract::",
     "credentials::",
     "deletion::",

@@ -29,13 +29,13 @@ async fn alice(folder: &Folder, admin: &Client) -> Client {
     Client::try_from(config).expect("a client")
 }
 
-struct Answer {
-    code: u16,
-    warnings: String,
-    body: Value,
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) warnings: String,
+    pub(crate) body: Value,
 }
 
-async fn ask(client: &Client, method: &str, path: &str, body: &Value) -> Answer {
+pub(crate) async fn ask(client: &Client, method: &str, path: &str, body: &Value) -> Answer {
     let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let request = http::Request::builder().method(method).uri(path).header("content-type", media);
     let request = request.body(kube::client::Body::from(serde_json::to_vec(body).expect("JSON"))).expect("a request");

@@ -7,6 +7,7 @@ mod access;
 mod admission;
 mod beside;
 mod catalog;
+mod catalog_admission;
 mod children;
 mod commands;
 mod contract;
