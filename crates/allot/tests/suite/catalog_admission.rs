@@ -183,14 +183,14 @@ async fn a_shoot_names_its_profile_in_either_way() {
     let admin = client(&folder.kubeconfig()).await;
     make_namespace(&admin, "team").await;
     accepted(&admin, "POST", PROFILES, &central()).await;
-    let odd = r#"{"a":1.5,"b":1.1805916207174113e+21}"#;
+    let odd = r#"{"a":1.5,"b":1099511627776}"#;
     let text = format!(
         r#"{{"apiVersion":"core.gardener.cloud/v1beta1","kind":"Shoot","metadata":{{"name":"s"}},"spec":{{"cloudProfileName":"central","odd":{odd},"provider":{{"type":"local"}}}}}}"#
     );
     let (_, made) = accepted(&admin, "POST", &of("team", "shoots"), &serde_json::from_str(&text).expect("JSON")).await;
     assert_eq!(made["spec"]["cloudProfile"], json!({"kind": "CloudProfile", "name": "central"}));
     assert_eq!(made["spec"]["cloudProfileName"], "central");
-    assert_eq!(made["spec"]["odd"]["b"], json!(1.180_591_620_717_411_3e21));
+    assert_eq!(made["spec"]["odd"]["b"], json!(1_099_511_627_776_i64));
     let torn = json!({"spec": {"cloudProfileName": "other"}});
     let answer = ask(&admin, "PATCH", &format!("{}/s", of("team", "shoots")), &torn).await;
     assert_eq!(answer.code, 422, "{}", answer.body);
