@@ -146,7 +146,7 @@ impl Document {
             return Err(format!("metadata.name: Required value: name the {}", self.kind.as_str()));
         }
         let spec = self.value.get("spec").and_then(Value::as_object);
-        let spec = spec.ok_or_else(|| match self.kind {
+        let spec = spec.ok_or(match self.kind {
             Kind::Shoot => "spec: Required value: say what the Shoot uses",
             Kind::Public | Kind::Private | Kind::Namespaced => "spec: Required value: say what the profile offers",
         })?;
