@@ -1,9 +1,10 @@
 //! Plays one seed and prints what was written and what was broken:
-//! `cargo run -p allotment-sim --example seed -- SEED [BUG]`.
+//! `cargo run -p allotment-sim --example seed -- SEED [BUG]`; `catalog` in the
+//! place of a bug plays a run about the catalog, as its bugs do.
 
 use std::process::ExitCode;
 
-use allotment_sim::{Bug, simulate};
+use allotment_sim::{Bug, simulate, simulate_catalog};
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "what is printed is what this is for")]
 fn main() -> ExitCode {
@@ -12,7 +13,9 @@ fn main() -> ExitCode {
         eprintln!("usage: seed SEED [BUG]; the bugs: {:?}", Bug::ALL);
         return ExitCode::from(2);
     };
-    let bug = match arguments.next() {
+    let word = arguments.next();
+    let of_catalog = word.as_deref() == Some("catalog");
+    let bug = match word.filter(|_| !of_catalog) {
         None => None,
         Some(name) => match Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name) {
             Some(bug) => Some(bug),
@@ -22,7 +25,8 @@ fn main() -> ExitCode {
             }
         },
     };
-    let outcome = simulate(seed, bug);
+    let of_catalog = of_catalog || bug.is_some_and(Bug::is_of_the_catalog);
+    let outcome = if of_catalog { simulate_catalog(seed, bug) } else { simulate(seed, bug) };
     outcome.trace.lines.iter().for_each(|line| println!("{line}"));
     if outcome.violations.is_empty() {
         return ExitCode::SUCCESS;

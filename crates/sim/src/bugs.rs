@@ -19,6 +19,7 @@ const CLUSTERS: &str = "clusters.cluster.openmcp.cloud";
 const GRANTS: &str = "clusterrequestgrants.cluster.openmcp.cloud";
 const REQUESTS: &str = "clusterrequests.cluster.openmcp.cloud";
 const ACCESS: &str = "accessrequests.cluster.openmcp.cloud";
+const PRIVATE_PROFILES: &str = "privatecloudprofiles.core.gardener.cloud";
 const PURPOSES: &str = "purposes.cluster.openmcp.cloud";
 const BINDINGS: [&str; 2] = ["rolebindings.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"];
 
@@ -49,11 +50,20 @@ pub enum Bug {
     TokenKept,
     /// What takes away a tenant's room takes away the record of its prefix too.
     QuarantineForgotten,
+    /// A private profile that is deleted goes at once, finalizer or not.
+    ProfileFinalizerDropped,
+    /// Now and then the write of a private profile is acknowledged and not done.
+    RenderingForgotten,
 }
 
 impl Bug {
+    /// Whether it is one of the catalog, which runs of its own are about.
+    pub fn is_of_the_catalog(self) -> bool {
+        matches!(self, Bug::ProfileFinalizerDropped | Bug::RenderingForgotten)
+    }
+
     /// All of them.
-    pub const ALL: [Bug; 12] = [
+    pub const ALL: [Bug; 14] = [
         Bug::LostUpdate,
         Bug::DoubleGrant,
         Bug::RevokeForgotten,
@@ -66,6 +76,8 @@ impl Bug {
         Bug::RoomMiscounted,
         Bug::TokenKept,
         Bug::QuarantineForgotten,
+        Bug::ProfileFinalizerDropped,
+        Bug::RenderingForgotten,
     ];
 }
 
@@ -112,6 +124,16 @@ impl Planted {
                 fabricated(memory, &key, &body).await
             }
             (Bug::StatusBeforeGrant, Write::Put { key, expect, body }) => self.hold(memory, key, expect, body).await,
+            (Bug::RenderingForgotten, Write::Put { key, expect: Expect::Revision(_), body })
+                if is(&key, PRIVATE_PROFILES) && self.strikes(100) =>
+            {
+                fabricated(memory, &key, &body).await
+            }
+            (Bug::ProfileFinalizerDropped, Write::Put { key, expect: Expect::Revision(expect), body })
+                if is(&key, PRIVATE_PROFILES) && parsed(&body.bytes).at_deletion() =>
+            {
+                memory.commit(Write::Delete { key, expect, last: None }).await
+            }
             (Bug::FinalizerDropped, Write::Put { key, expect: Expect::Revision(expect), body })
                 if is(&key, ACCESS) && parsed(&body.bytes).at_deletion() =>
             {

@@ -106,7 +106,7 @@ fn judge(known: &mut Known, event: &Event, now: Timestamp, broken: &mut Vec<Stri
             }
             "secrets" => change::<Secret>(&mut known.secrets, event).map(drop),
             "namespaces" => change::<Namespace>(&mut known.namespaces, event).map(drop),
-            _ => Ok(()),
+            _ => known.shelf.learn(event, now, broken),
         };
     broken.extend(outcome.err());
 }

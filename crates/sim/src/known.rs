@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::catalog::Shelf;
+
 /// How an object was and how it is.
 pub(crate) struct Change<T> {
     pub(crate) key: ObjectKey,
@@ -49,6 +51,8 @@ pub(crate) struct Known {
     pub(crate) inside: BTreeMap<Inside, Value>,
     /// Every object of a whole Cluster: key space, resource, name.
     pub(crate) wide: BTreeSet<(String, String, String)>,
+    /// Profiles and Shoots.
+    pub(crate) shelf: Shelf,
     /// UIDs of Grants that were forged.
     pub(crate) forged: BTreeSet<String>,
 }

@@ -7,6 +7,7 @@
 
 mod attachment;
 mod bugs;
+mod catalog;
 mod chance;
 mod judge;
 mod keys;
@@ -23,7 +24,7 @@ mod world;
 
 pub use bugs::Bug;
 pub use chance::{Chance, SeededEntropy};
-pub use simulation::{Outcome, simulate};
+pub use simulation::{Outcome, simulate, simulate_catalog};
 pub use thread::run;
 pub use time::SimulatedClock;
 pub use trace::Trace;

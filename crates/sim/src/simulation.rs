@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use allotment_core::write::ObjectKey;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::bugs::Bug;
 use crate::chance::Chance;
+use crate::known::Known;
 use crate::trace::Trace;
 use crate::world::World;
-use crate::{rest, thread, workload};
+use crate::{catalog, rest, thread, workload};
 
 /// The stream of a seed that the workload is drawn from.
 const WORKLOAD: u64 = 6;
+/// The same for the catalog's.
+const CATALOG: u64 = 7;
 /// Steps of the workload: few more than a cluster's life takes, since seeds are cheaper than steps.
 const STEPS: usize = 30;
 /// Nothing is retried more rarely than every 30 s, so silence for longer is rest.
@@ -40,14 +43,28 @@ pub struct Outcome {
 /// Runs one seed to its end, or to the first violation.
 pub fn simulate(seed: u64, bug: Option<Bug>) -> Outcome {
     thread::run(seed, move || async move {
-        let mut world = World::start(seed, bug).await;
+        let mut world = World::start(seed, bug, false).await;
         let broken = play(&mut world, Chance::new(seed, WORKLOAD)).await;
-        world.kill();
-        let mut findings = world.judge.findings();
-        let mut violations = std::mem::take(&mut findings.violations);
-        violations.extend(broken);
-        Outcome { violations, trace: std::mem::take(&mut findings.trace) }
+        outcome(world, broken)
     })
+}
+
+/// The same about the catalog: what people do with profiles and Shoots. Other runs have no part of it, so that its
+/// chance is not theirs.
+pub fn simulate_catalog(seed: u64, bug: Option<Bug>) -> Outcome {
+    thread::run(seed, move || async move {
+        let mut world = World::start(seed, bug, true).await;
+        let broken = catalog::play(&mut world, Chance::new(seed, CATALOG)).await;
+        outcome(world, broken)
+    })
+}
+
+fn outcome(mut world: World, broken: Vec<String>) -> Outcome {
+    world.kill();
+    let mut findings = world.judge.findings();
+    let mut violations = std::mem::take(&mut findings.violations);
+    violations.extend(broken);
+    Outcome { violations, trace: std::mem::take(&mut findings.trace) }
 }
 
 /// Plays the seed; what is broken at rest, if anything is.
@@ -61,12 +78,12 @@ async fn play(world: &mut World, mut chance: Chance) -> Vec<String> {
         }
     }
     world.set_trouble(false);
-    let mut broken = settle(world, "after the trouble", false).await;
+    let mut broken = at_rest(world, "after the trouble", false).await;
     if !broken.is_empty() || is_broken(world) {
         return broken;
     }
     tokio::time::sleep(workload::BEYOND_GRACE).await;
-    broken = settle(world, "after the grace", true).await;
+    broken = at_rest(world, "after the grace", true).await;
     if !broken.is_empty() || is_broken(world) {
         return broken;
     }
@@ -79,7 +96,7 @@ async fn play(world: &mut World, mut chance: Chance) -> Vec<String> {
     world.kill();
     // Clusters that are old and not known to have been healthy count as late until their provider has looked, so that
     // a spare too many may be made; it goes after its grace.
-    broken = settle(world, "after every status was wiped", false).await;
+    broken = at_rest(world, "after every status was wiped", false).await;
     if grants(world) != before {
         broken.push("wiped statuses and a restart led to other Grants".to_owned());
     }
@@ -87,13 +104,13 @@ async fn play(world: &mut World, mut chance: Chance) -> Vec<String> {
         return broken;
     }
     tokio::time::sleep(workload::BEYOND_GRACE).await;
-    broken = settle(world, "after that and the grace", true).await;
+    broken = at_rest(world, "after that and the grace", true).await;
     if !broken.is_empty() || is_broken(world) {
         return broken;
     }
     workload::clean_up(world).await;
     tokio::time::sleep(workload::BEYOND_GRACE).await;
-    broken = settle(world, "after everything was deleted", true).await;
+    broken = at_rest(world, "after everything was deleted", true).await;
     broken.extend(rest(world, "after everything was deleted", |_| false).await);
     let findings = world.judge.findings();
     let left = findings.known.clusters.iter().filter(|(_, cluster)| cluster.spec.deletion_policy.is_some());
@@ -101,12 +118,20 @@ async fn play(world: &mut World, mut chance: Chance) -> Vec<String> {
     broken
 }
 
-fn is_broken(world: &World) -> bool {
+pub(crate) fn is_broken(world: &World) -> bool {
     !world.judge.findings().violations.is_empty()
 }
 
+async fn at_rest(world: &mut World, when: &str, idle_ended: bool) -> Vec<String> {
+    settle(world, when, |known, key_spaces, _| rest::judge(known, key_spaces, idle_ended)).await
+}
+
 /// Waits until nothing is written any more, and judges.
-async fn settle(world: &mut World, when: &str, idle_ended: bool) -> Vec<String> {
+pub(crate) async fn settle(
+    world: &mut World,
+    when: &str,
+    judge: impl Fn(&Known, &[String], Timestamp) -> Vec<String>,
+) -> Vec<String> {
     for _ in 0..MOST_LOOKS {
         world.revive().await;
         tokio::time::sleep(LOOK).await;
@@ -114,7 +139,7 @@ async fn settle(world: &mut World, when: &str, idle_ended: bool) -> Vec<String> 
         let silent = last.is_none_or(|last| world.now().duration_since(last) > SILENCE);
         if silent && world.is_idle() {
             let key_spaces = world.key_spaces().await;
-            let broken = rest::judge(&world.judge.findings().known, &key_spaces, idle_ended);
+            let broken = judge(&world.judge.findings().known, &key_spaces, world.now());
             return broken.into_iter().map(|text| format!("{when}: {text}")).collect();
         }
     }

@@ -10,7 +10,7 @@ use allotment_api::requests::{AccessRequest, Cluster, ClusterRequest, ClusterReq
 use allotment_core::write::ObjectKey;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::NamespaceResourceScope;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -264,9 +264,17 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
     if !key.name.is_empty() {
-        let nothing = Patch::Merge(json!({ "status": null }));
-        patient(api::<K>(client, key).patch_status(&key.name, &PatchParams::default(), &nothing)).await;
+        wipe_status::<K>(api(client, key), &key.name).await;
     }
+}
+
+/// Takes an object's status away.
+pub(crate) async fn wipe_status<K>(api: Api<K>, name: &str)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let nothing = Patch::Merge(json!({ "status": null }));
+    patient(api.patch_status(name, &PatchParams::default(), &nothing)).await;
 }
 
 /// A Grant that nobody decided, for a request that has none, of a Cluster that is somebody else's.
@@ -305,14 +313,14 @@ fn any(world: &World, chance: &mut Chance, of: impl FnOnce(&Known) -> Vec<Object
     if found.is_empty() { ObjectKey::default() } else { chance.pick(&found).clone() }
 }
 
-fn api<K>(client: &Client, key: &ObjectKey) -> Api<K>
+pub(crate) fn api<K>(client: &Client, key: &ObjectKey) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     Api::namespaced(client.clone(), &key.namespace)
 }
 
-async fn create<K>(api: Api<K>, object: Value)
+pub(crate) async fn create<K>(api: Api<K>, object: Value)
 where
     K: Clone + Debug + DeserializeOwned + Serialize,
 {
@@ -320,7 +328,7 @@ where
     patient(api.create(&PostParams::default(), &object)).await;
 }
 
-async fn patch<K>(api: Api<K>, name: &str, change: Value)
+pub(crate) async fn patch<K>(api: Api<K>, name: &str, change: Value)
 where
     K: Clone + Debug + DeserializeOwned,
 {
@@ -329,13 +337,22 @@ where
     }
 }
 
-async fn delete<K>(client: &Client, key: &ObjectKey)
+/// Deletes an object of a namespace.
+pub(crate) async fn delete<K>(client: &Client, key: &ObjectKey)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
     if !key.name.is_empty() {
         patient(api::<K>(client, key).delete(&key.name, &DeleteParams::default())).await;
     }
+}
+
+/// Deletes an object of the whole cluster.
+pub(crate) async fn delete_wide<K>(client: &Client, name: &str)
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    patient(Api::<K>::all(client.clone()).delete(name, &DeleteParams::default())).await;
 }
 
 /// Makes a call. One that fails, or takes too long, is given up.

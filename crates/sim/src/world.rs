@@ -85,12 +85,14 @@ pub(crate) struct World {
     fuse: Arc<Fuse>,
     network: Network,
     planted: Option<Arc<Planted>>,
+    /// Whether controllers look after the catalog; their lists and watches are steps of the store that other runs lack.
+    with_catalog: bool,
     process: Option<Process>,
 }
 
 impl World {
     /// A platform that has just been set up, with nothing going wrong.
-    pub(crate) async fn start(seed: u64, bug: Option<Bug>) -> World {
+    pub(crate) async fn start(seed: u64, bug: Option<Bug>, with_catalog: bool) -> World {
         let clock = Arc::new(SimulatedClock::new());
         let judge = Arc::new(Judge::new(clock.clone()));
         let mut store_seed = Chance::new(seed, stream::STORE);
@@ -114,6 +116,7 @@ impl World {
             fuse: Arc::default(),
             network: Network::new(Chance::new(seed, stream::NETWORK)),
             planted: None,
+            with_catalog,
             process: None,
         };
         world.revive().await;
@@ -156,7 +159,7 @@ impl World {
                 let settings = Settings {
                     access_token_lifetime: TOKEN_LIFETIME,
                     provisioning_deadline: PROVISIONING_DEADLINE,
-                    without_catalog: false,
+                    without_catalog: !self.with_catalog,
                 };
                 let client = self.network.between(direct);
                 let controllers = process.landscape.start_controllers(&tasks, &client, &settings);

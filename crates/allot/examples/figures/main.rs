@@ -3,10 +3,11 @@
 //! and is its only client.
 //!
 //! `cargo run --release -p allot --example figures -- FIGURE target/release/allot`, where FIGURE is
-//! `ready`, `many`, `request`, `tenants`, `memory`, `definitions`, `grants`, `arrivals` or `landscape`.
+//! `ready`, `many`, `request`, `tenants`, `memory`, `definitions`, `grants`, `arrivals`, `landscape` or `catalog`.
 
 #![expect(clippy::print_stdout, reason = "its output is the report")]
 
+mod catalog;
 mod requests;
 
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ async fn main() -> Result<()> {
         "grants" => requests::grants(binary).await,
         "arrivals" => requests::arrivals(binary).await,
         "landscape" => requests::landscape(binary).await,
+        "catalog" => catalog::catalog(binary).await,
         other => bail!("no figure is called {other}"),
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::Resource;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Conflict, Digest, ExpiredInUse, PrivateCloudProfile, PrivateCloudProfileSpec, RemovedVersion};
 
@@ -18,8 +18,13 @@ pub struct KeptProfile {
     /// What was written.
     pub spec: PrivateCloudProfileSpec,
     /// What the platform says of it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pub status: KeptStatus,
+}
+
+/// A status, or `null`.
+fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeptStatus, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// The status of a private profile, of what it was rendered to the digest.

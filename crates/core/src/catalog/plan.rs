@@ -249,3 +249,6 @@ fn whole(metadata: &ObjectMeta, status: &impl Serialize, rendered: Option<&str>)
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

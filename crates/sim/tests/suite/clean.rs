@@ -1,6 +1,6 @@
 //! Seeds with nothing planted: nothing is broken, and each seed is one trace.
 
-use allotment_sim::simulate;
+use allotment_sim::{Outcome, simulate, simulate_catalog};
 
 /// Seeds of an ordinary run: a few seconds each in a debug build.
 const SEEDS: u64 = 6;
@@ -12,10 +12,10 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[expect(clippy::print_stderr, reason = "whoever repeats a seed wants to see all of it")]
-fn hold(seeds: impl Iterator<Item = u64>) {
+fn hold(seeds: impl Iterator<Item = u64>, run: impl Fn(u64) -> Outcome) {
     let mut failed = Vec::new();
     for seed in seeds {
-        let outcome = simulate(seed, None);
+        let outcome = run(seed);
         if !outcome.violations.is_empty() {
             eprintln!("seed {seed}: {:#?}", outcome.violations);
             failed.push(seed);
@@ -26,14 +26,26 @@ fn hold(seeds: impl Iterator<Item = u64>) {
 
 #[test]
 fn the_platform_holds_what_it_promises_through_crashes_and_losses() {
-    hold(1..=SEEDS);
+    hold(1..=SEEDS, |seed| simulate(seed, None));
+}
+
+#[test]
+fn the_catalog_holds_what_it_promises_through_crashes_and_losses() {
+    hold(1..=SEEDS, |seed| simulate_catalog(seed, None));
 }
 
 #[test]
 #[ignore = "long; part of the soak"]
 fn the_platform_holds_what_it_promises_for_thousands_of_seeds() {
     let from = number("FROM", 1);
-    hold(from..from + number("SEEDS", SOAK));
+    hold(from..from + number("SEEDS", SOAK), |seed| simulate(seed, None));
+}
+
+#[test]
+#[ignore = "long; part of the soak"]
+fn the_catalog_holds_what_it_promises_for_thousands_of_seeds() {
+    let from = number("FROM", 1);
+    hold(from..from + number("SEEDS", SOAK), |seed| simulate_catalog(seed, None));
 }
 
 #[test]
