@@ -286,8 +286,7 @@ kubernetes 1.29.1   2026-01-01T00:00:00Z   504d ago   central    other/old
 kubernetes 1.29.1   2027-06-01T00:00:00Z   12d        team/own   team/extended
 ";
     check(&files, &at, 0, expect, &[lost]);
-    let near: String =
-        expect.lines().take(2).map(|line| line.trim_end().replace("   central ", "   central ") + "\n").collect();
+    let near: String = expect.lines().take(2).map(|line| format!("{line}\n")).collect();
     check(&files, &[at.as_slice(), &["--within", "11d"]].concat(), 0, &near, &[lost]);
     let (_folder, output) = catalog(&files, &[at.as_slice(), &["-o", "json"]].concat());
     let read: Value = serde_json::from_slice(&output.stdout).expect("JSON");
