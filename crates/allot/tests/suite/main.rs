@@ -15,6 +15,7 @@ mod credentials;
 mod delegated;
 mod deletion;
 mod existing;
+mod explained;
 mod folder;
 mod guarded;
 mod harness;

@@ -1,0 +1,97 @@
+//! `allot catalog` and `explain` on a server: what they tell of profiles and Shoots, and what whoever may see little is told.
+
+use std::path::PathBuf;
+
+use allotment_machinery::yaml;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, ResourceExt};
+use kube::config::Kubeconfig;
+use serde_json::Value;
+
+use crate::harness::{Folder, Up, allot, client, make_namespace};
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/catalog/");
+
+/// Puts the objects of an example there.
+async fn apply(admin: &kube::Client, name: &str) {
+    let text = std::fs::read_to_string(format!("{EXAMPLES}{name}")).expect("an example");
+    for document in yaml::parse_stream(&text).expect("YAML") {
+        let object: DynamicObject = serde_json::from_slice(&document.value.to_vec()).expect("an object");
+        let types = object.types.clone().expect("a kind");
+        let (group, version) = types.api_version.split_once('/').expect("a group");
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &types.kind));
+        let api: Api<DynamicObject> = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(admin.clone(), &namespace, &kind),
+            None => Api::all_with(admin.clone(), &kind),
+        };
+        let params = PatchParams::apply("test");
+        api.patch(&object.name_any(), &params, &Patch::Apply(&object)).await.expect("it is accepted");
+    }
+}
+
+/// A kubeconfig of the folder's platform that acts as somebody else.
+fn acting_as(folder: &Folder, user: &str) -> PathBuf {
+    let text = std::fs::read_to_string(folder.kubeconfig()).expect("the kubeconfig is there");
+    let mut kubeconfig = Kubeconfig::from_yaml(&text).expect("a kubeconfig");
+    for own in kubeconfig.auth_infos.iter_mut().filter_map(|user| user.auth_info.as_mut()) {
+        own.impersonate = Some(user.to_owned());
+    }
+    let path = folder.0.join(format!("{user}.kubeconfig"));
+    std::fs::write(&path, serde_json::to_string(&kubeconfig).expect("JSON")).expect("a file is written");
+    path
+}
+
+/// Runs a command; gives its exit code, stdout and stderr.
+fn run(folder: &Folder, kubeconfig: &PathBuf, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = allot(folder).args(words).env("KUBECONFIG", kubeconfig).output().expect("the command runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[tokio::test]
+async fn profiles_and_shoots_are_explained_as_far_as_they_may_be_seen() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team-green").await;
+    for name in ["roles.yaml", "central.yaml", "longer.yaml", "shoot.yaml"] {
+        apply(&admin, name).await;
+    }
+    let (own, ada, nobody) = (folder.kubeconfig(), acting_as(&folder, "ada"), acting_as(&folder, "nobody"));
+
+    let (code, out, err) = run(&folder, &own, &["catalog", "diff", "own", "-n", "team-green", "--exit-code"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(out.contains("\n+ spec.machineTypes[m5.xlarge]\n") && err.is_empty(), "{out}{err}");
+
+    let (code, out, err) = run(&folder, &own, &["explain", "cloudprofile", "central", "-o", "json"]);
+    let told: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert_eq!(told["privateCloudProfiles"], serde_json::json!(["team-green/own"]));
+    assert_eq!(told["shoots"], serde_json::json!(["team-green/shop"]));
+
+    // The team sees its own namespace, and is told what to do for it.
+    let (code, _, err) = run(&folder, &ada, &["explain", "cloudprofile", "central"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(err.matches("; name a namespace of yours with -n").count(), 2, "{err}");
+    let (code, out, err) = run(&folder, &ada, &["explain", "cloudprofile", "central", "-n", "team-green"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains("1 private profile (team-green/own) in namespace team-green"), "{out}");
+    let (code, out, err) = run(&folder, &ada, &["explain", "shoot", "shop", "-n", "team-green", "-o", "json"]);
+    let told: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert_eq!((code, &told["summary"]), (Some(0), &"all that it uses is given".into()));
+    assert_eq!(
+        (&told["couldChangeTo"][0]["name"], &told["couldChangeTo"][0]["allowed"]),
+        (&"own".into(), &true.into())
+    );
+    let days = ["catalog", "expiring", "--within", "40000d", "-n", "team-green", "-o", "json"];
+    let (code, out, err) = run(&folder, &ada, &days);
+    let told: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert_eq!((code, &told["versions"][0]["shoots"][0]), (Some(0), &"team-green/shop".into()));
+
+    // CloudProfiles are everybody's, and nothing else is told.
+    let (code, out, err) = run(&folder, &nobody, &["explain", "cloudprofile", "central", "-n", "team-green"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("children   may not be seen") && !out.contains("team-green/"), "{out}");
+    let (code, out, _) = run(&folder, &nobody, &["explain", "shoot", "shop", "-n", "team-green"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+}
