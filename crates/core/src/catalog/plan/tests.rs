@@ -313,7 +313,7 @@ proptest! {
             before = shown;
 
             let gone = at(leaves);
-            let leave = model.keys(SHOOT).first().is_some().then_some(gone);
+            let leave = (!model.keys(SHOOT).is_empty()).then_some(gone);
             let Some(next) = again.into_iter().chain(leave).min() else { break };
             prop_assert!(next > now || leave.is_some(), "a wake-up lies in the past");
             now = next.max(now);
