@@ -24,6 +24,10 @@ use crate::frame::{AT_ONCE, Change, Mirror, ObjectKey, Queue, Written};
 use crate::providers::{self, AsConfig, Config};
 pub(crate) use kinds::Mirrored;
 
+/// New requests that are chosen for before their turn, at most: among a hundred Clusters several for each. Who has the turn waits
+/// for the writes of all.
+const MOST_NEW: usize = 256;
+
 /// One queue per controller.
 #[derive(Debug, Default)]
 pub struct Queues {
@@ -174,8 +178,9 @@ impl World {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to write next to choose Clusters for these requests; and for those that are due before the last of them, which
-    /// wait for a worker but come before them in the order, unless they are to be left out.
+    /// What to write next to choose Clusters for these requests; and, of those that wait for a worker, for new ones, so that
+    /// each Cluster is written once for several, and for those that are due before the last of them in the order. Those
+    /// that are to be left out are not among these.
     pub fn choose(
         &self,
         requests: impl IntoIterator<Item = ObjectKey>,
@@ -186,6 +191,9 @@ impl World {
         // Changed while choosing, and as before afterwards.
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let mut requests: BTreeSet<ObjectKey> = requests.into_iter().collect();
+        let new = Rank::new_ones();
+        let new = self.queues.requests.ready_within(Some(new.start)..Some(new.end), MOST_NEW);
+        requests.extend(new.into_iter().filter(|key| !left_out.contains(key)));
         if let Some(last) = requests.iter().filter_map(|key| state.snapshot.turn(key)).max() {
             let before = Rank::waiting_before(&last);
             let before = Some(before.start)..Some(before.end);

@@ -64,8 +64,16 @@ impl Rank {
 
     /// The ranks of those that wait and come before that place in the order.
     pub fn waiting_before(order: &QueueOrder) -> std::ops::Range<Self> {
-        let first = QueueOrder { turn: i64::MIN, created: i64::MIN, key: ObjectKey::new("", "") };
-        let of = |order| Rank { standing: Standing::Waits, order };
-        of(first)..of(order.clone())
+        Rank::first(Standing::Waits)..Rank { standing: Standing::Waits, order: order.clone() }
+    }
+
+    /// The ranks of those that were told nothing yet of what they ask now.
+    pub fn new_ones() -> std::ops::Range<Self> {
+        Rank::first(Standing::New)..Rank::first(Standing::Waits)
+    }
+
+    fn first(standing: Standing) -> Self {
+        let order = QueueOrder { turn: i64::MIN, created: i64::MIN, key: ObjectKey::new("", "") };
+        Rank { standing, order }
     }
 }

@@ -41,6 +41,7 @@ impl Entropy for Still {
 #[derive(Debug, Default)]
 struct Server {
     objects: Mutex<BTreeMap<String, Value>>,
+    written: Mutex<Vec<String>>,
     refused: Mutex<usize>,
 }
 
@@ -64,10 +65,19 @@ impl Server {
         } else {
             object = objects.get(&path).cloned().expect("it is there");
         }
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
         merge_apply(&mut object, &body);
         object["metadata"]["resourceVersion"] = json!((objects.len() + 1000 + version(&object)).to_string());
         objects.insert(path, object.clone());
         Ok(response(200, &object))
+    }
+}
+
+impl Server {
+    /// How often that Cluster was written.
+    fn writes_of(&self, cluster: &Cluster) -> usize {
+        let name = format!("/clusters/{}", cluster.metadata.name.as_deref().expect("a name"));
+        self.written.lock().expect("no test panicked").iter().filter(|path| path.ends_with(&name)).count()
     }
 }
 
@@ -122,6 +132,33 @@ fn scheduler(world: &Arc<World>, server: &Arc<Server>, choosing: &Choosing) -> A
     Arc::new(Scheduler::new(Client::new(service, "default"), world.clone(), seams, choosing.clone()))
 }
 
+/// As if workers were at work on all that is ready.
+async fn handed_out(world: &World) -> Vec<ObjectKey> {
+    let mut taken = Vec::new();
+    while let Ok(key) = tokio::time::timeout(Duration::ZERO, world.queues.requests.take()).await {
+        taken.push(key);
+    }
+    taken
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_ones_that_wait_for_a_worker_come_with_the_first_in_one_write_of_their_cluster() {
+    let (world, server) = scene();
+    let scheduler = scheduler(&world, &server, &Choosing::default());
+    let first = asked(&world, &server, "team", "first", json!({"purposes": ["all"]}));
+    handed_out(&world).await;
+    scheduler.reconcile(&first).await.expect("nothing is in its way");
+    let others: Vec<ObjectKey> = (0..40)
+        .map(|index| asked(&world, &server, "team", &format!("r{index}"), json!({"purposes": ["all"]})))
+        .collect();
+    let cluster = || world.read().clusters.iter().next().map(|(_, cluster)| (**cluster).clone()).expect("there");
+    let before = server.writes_of(&cluster());
+    // All others wait for a worker.
+    scheduler.reconcile(&others[0]).await.expect("nothing is in its way");
+    assert_eq!(cluster().spec.tenants.len(), 41);
+    assert_eq!(server.writes_of(&cluster()) - before, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn whoever_is_chosen_for_leaves_room_to_those_that_come_before_it_and_have_no_worker_yet() {
     let (world, server) = scene();
@@ -131,6 +168,7 @@ async fn whoever_is_chosen_for_leaves_room_to_those_that_come_before_it_and_have
     let first = asked(&world, &server, "team", "first", json!({"purposes": ["one"]}));
     let low = asked(&world, &server, "team", "low", json!({"purposes": ["one"]}));
     let high = asked(&world, &server, "team", "high", json!({"purposes": ["one"], "priority": 5}));
+    let mut taken = handed_out(&world).await;
     for key in [&first, &low, &high] {
         scheduler.reconcile(key).await.expect("nothing is in its way");
     }
@@ -138,9 +176,9 @@ async fn whoever_is_chosen_for_leaves_room_to_those_that_come_before_it_and_have
         |key: &ObjectKey| world.read().requests.get(key).expect("there").status.clone().unwrap_or_default().reason;
     assert_eq!((reason(&low), reason(&high)), ("MaxClustersReached".to_owned(), "MaxClustersReached".to_owned()));
     // Nobody is looked at but the one that was at work when room for one came.
-    while let Ok(key) = tokio::time::timeout(Duration::ZERO, world.queues.requests.take()).await {
-        world.queues.requests.done(&key);
-    }
+    taken.iter().for_each(|key| world.queues.requests.done(key));
+    taken = handed_out(&world).await;
+    taken.iter().for_each(|key| world.queues.requests.done(key));
     let mut two = one;
     two["metadata"]["resourceVersion"] = json!("7");
     two["spec"]["maxTenants"] = json!(2);
@@ -159,6 +197,7 @@ async fn who_only_joins_others_does_not_wait_for_those_whose_cluster_nobody_make
     let stuck: Vec<ObjectKey> =
         (0..3).map(|index| ask("going", &format!("r{index}"), json!({"purposes": ["own"], "priority": 10}))).collect();
 
+    handed_out(&world).await;
     let choosing = Choosing::default();
     let scheduler = scheduler(&world, &server, &choosing);
     // All wait before the first has its turn, which is not the first that is chosen for.
