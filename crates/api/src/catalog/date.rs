@@ -20,7 +20,7 @@ impl Date {
     /// What a text says.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         let text = text.into();
-        let at = time::parse(&text).ok();
+        let at = time::parse(&text).ok().or_else(|| end_of_time(&text));
         Date { text, at }
     }
 
@@ -38,6 +38,13 @@ impl Date {
     pub fn at(&self) -> Option<Timestamp> {
         self.at
     }
+}
+
+/// The last days of the year 9999, by which some say never, lie behind the last time that can be computed with; they stand
+/// for that.
+fn end_of_time(text: &str) -> Option<Timestamp> {
+    let rest = text.strip_prefix("9999-12-3")?;
+    time::parse(&format!("9998-12-3{rest}")).ok().map(|_| Timestamp::MAX)
 }
 
 impl PartialEq for Date {

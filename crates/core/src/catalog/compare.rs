@@ -164,12 +164,31 @@ pub(super) fn image_versions(parent: &ImageVersion, private: &ImageVersion) -> D
     found
 }
 
+/// Whether a version of an image that stands alone means what the parent's means: what it leaves out it does not take over.
+pub(super) fn is_whole_image_version(parent: &ImageVersion, private: &ImageVersion) -> bool {
+    set(&parent.architectures, DEFAULT_ARCHITECTURE) == set(&private.architectures, DEFAULT_ARCHITECTURE)
+        && parent.classification == private.classification
+        && parent.kubelet_version_constraint == private.kubelet_version_constraint
+        && parent.other == private.other
+        && match (parent.cri.is_empty(), private.cri.is_empty()) {
+            (true, true) => true,
+            (false, true) => same_runtimes(private, parent),
+            (_, false) => same_runtimes(parent, private),
+        }
+}
+
 /// Whether two images have the same runtimes, in whatever order.
 fn same_runtimes(parent: &ImageVersion, private: &ImageVersion) -> bool {
     if parent.cri.is_empty() {
         return matches!(private.cri.as_slice(), [only] if only.name == DEFAULT_RUNTIME && only.other.is_empty());
     }
-    parent.cri.len() == private.cri.len() && private.cri.iter().all(|runtime| parent.cri.contains(runtime))
+    same_set(&parent.cri, &private.cri)
+}
+
+/// Whether two lists have the same entries, however often and in whatever order.
+fn same_set<T: PartialEq>(left: &[T], right: &[T]) -> bool {
+    let within = |inner: &[T], outer: &[T]| inner.iter().all(|one| outer.contains(one));
+    within(left, right) && within(right, left)
 }
 
 /// A region, its zones apart: named again to add zones, it takes over what it leaves out.
@@ -181,8 +200,7 @@ pub(super) fn regions(parent: &Region, private: &Region) -> Differences {
     }
     if let Some(restrictions) = &private.access_restrictions {
         let own = parent.access_restrictions.as_deref().unwrap_or_default();
-        let same = own.len() == restrictions.len() && restrictions.iter().all(|one| own.contains(one));
-        found.field("accessRestrictions", same, own, restrictions);
+        found.field("accessRestrictions", same_set(own, restrictions), own, restrictions);
     }
     found.other(&parent.other, &private.other, false);
     found

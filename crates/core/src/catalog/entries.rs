@@ -15,6 +15,10 @@ use super::{certificates, dates};
 /// CPU architectures that there are.
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 const CLASSIFICATIONS: [&str; 3] = ["deprecated", "preview", "supported"];
+/// The longest name or version, in bytes: what names of objects may have.
+const MOST_KEY: usize = 253;
+/// What is shown of a longer one.
+const MOST_KEY_SHOWN: usize = 32;
 const STRATEGIES: [&str; 3] = ["major", "minor", "patch"];
 
 /// What was found. Of errors and of warnings only the first [`MAX_ERRORS`] are kept.
@@ -24,11 +28,38 @@ pub struct Found {
     pub errors: Vec<FieldError>,
     /// What whoever wrote it should know.
     pub warnings: Vec<String>,
+    /// What was wrong before and is no reason to refuse.
+    known: BTreeSet<String>,
+    /// Whether all errors are kept.
+    has_no_bound: bool,
 }
 
 impl Found {
+    /// What is wrong with `new`. What was wrong with `old` in the same words, since it was stored when other rules held, or
+    /// another parent, becomes a warning.
+    pub(super) fn of_change<S>(new: &S, old: Option<&S>, check: impl Fn(&S, &mut Found)) -> Found {
+        let mut found = Found::default();
+        check(new, &mut found);
+        let Some(old) = old.filter(|_| !found.errors.is_empty()) else { return found };
+        let mut before = Found { has_no_bound: true, ..Found::default() };
+        check(old, &mut before);
+        if before.errors.is_empty() {
+            return found;
+        }
+        let known = before.errors.iter().map(ToString::to_string).collect();
+        found = Found { known, ..Found::default() };
+        check(new, &mut found);
+        Found { known: BTreeSet::new(), ..found }
+    }
+
     pub(super) fn error(&mut self, error: FieldError) {
-        if self.errors.len() < MAX_ERRORS {
+        if !self.known.is_empty() {
+            let text = error.to_string();
+            if self.known.contains(&text) {
+                return self.warn(|| format!("{text}; it was so before"));
+            }
+        }
+        if self.has_no_bound || self.errors.len() < MAX_ERRORS {
             self.errors.push(error);
         }
     }
@@ -94,6 +125,17 @@ impl<'a> Keys<'a> {
             let detail = "stands in the list already: take one of the two out";
             found.error(FieldError::duplicate(&place.child(self.field), key).with_detail(detail));
         }
+        if key.len() > MOST_KEY {
+            let detail = format!("must be no longer than {MOST_KEY} bytes: choose a shorter one");
+            let shown = format!("{}…", &key[..key.floor_char_boundary(MOST_KEY_SHOWN)]);
+            found.error(FieldError::invalid(&place.child(self.field), shown.as_str(), detail));
+            return place;
+        }
+        if key.contains(is_unseen) {
+            let detail = "must not contain characters that are not seen: choose a name without them";
+            found.error(FieldError::invalid(&place.child(self.field), key.escape_debug().to_string().as_str(), detail));
+            return place;
+        }
         if key.contains('/') {
             let detail = "must not contain '/': choose a name without it";
             found.error(FieldError::invalid(&place.child(self.field), key, detail));
@@ -101,6 +143,13 @@ impl<'a> Keys<'a> {
         }
         self.list.key(key)
     }
+}
+
+/// Whether a character acts on a terminal instead of being shown: control characters, and those that turn the direction of
+/// writing or join lines.
+fn is_unseen(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 pub(super) fn kubernetes(kubernetes: Option<&Shared<Kubernetes>>, found: &mut Found) {

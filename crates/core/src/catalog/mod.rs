@@ -34,14 +34,16 @@ pub use explaining::{Candidate, Dates, Offered, Used, Verdict, candidates, expla
 pub use index::{Catalog, KeptShoot, Offer, ProfileKey, says};
 pub use parent::Parent;
 pub use plan::{ProfilePlan, ProfileWrite, StatusWrite, decide_profile};
-pub use private::{PrivateWrite, is_same_parent, over, settled, validate_private_profile};
+pub use private::{PrivateWrite, gone_with, is_same_parent, over, settled, validate_private_profile};
 pub use profile::validate_cloud_profile;
 pub use reference::{ProfileKind, Reference, SwitchError, check_switch, reference, written};
-pub use render::{Rendered, faults_of_change, render};
+pub use render::{Rendered, faults_of_change, render, stands_alone};
 pub use slips::{Slip, correct};
 pub use status::{
     CloudView, ParentView, PrivateView, cloud_status, is_written, kept as kept_status, private_status, recorded,
 };
-pub use usage::{check_switch_usage, check_usage, used_images, used_kubernetes, uses_image, uses_kubernetes};
+pub use usage::{
+    check_switch_usage, check_usage, last_meant, offers, used_images, used_kubernetes, uses_image, uses_kubernetes,
+};
 pub use verbs::{Verb, denial, needed};
 pub use versions::{VersionKey, dropped_versions};

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
 use super::index::{Catalog, KeptShoot, Offer, ProfileKey};
 use super::status::{CloudView, ParentView, PrivateView, cloud_status, kept, private_status, recorded};
+use super::usage::last_meant;
 use super::versions::{VersionKey, dated};
 use crate::requests::find_condition;
 use crate::write::ObjectKey;
@@ -172,7 +173,8 @@ fn expire_cloud(catalog: &Catalog, offer: &Offer, now: Timestamp) -> Expiry<Clou
     let specs = || catalog.children(name).map(|(_, child)| &child.spec);
     let named = specs().flat_map(|spec| dated(spec.kubernetes.as_ref(), &spec.machine_images)).map(|(key, _)| key);
     let live = catalog.shoots_of_family(name).filter(|(_, shoot)| shoot.is_live());
-    let used: BTreeSet<VersionKey<'_>> = named.chain(live.flat_map(|(_, shoot)| shoot.versions())).collect();
+    let mut used: BTreeSet<VersionKey<'_>> = named.chain(live.flat_map(|(_, shoot)| shoot.versions())).collect();
+    used.extend(last_meant(offer.parent.spec(), &used, now));
     expire_cloud_profile(&offer.parent, specs(), |key| used.contains(key), now)
 }
 

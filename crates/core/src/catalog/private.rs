@@ -41,16 +41,31 @@ impl<'a> PrivateWrite<'a> {
         self.old.map(|old| dated(old.kubernetes.as_ref(), &old.machine_images).collect()).unwrap_or_default()
     }
 
-    /// Whether an entry was there, or was taken out, with that date.
-    fn is_known(&self, key: &VersionKey<'_>, date: Option<&Date>, stored: &Dates<'_>) -> bool {
-        if stored.get(key).is_some_and(|stored| *stored == date) {
-            return true;
-        }
+    /// Whether an entry was taken out with that date.
+    fn was_removed(&self, key: &VersionKey<'_>, date: Option<&Date>) -> bool {
         let path = key.to_string();
         // It may have gone by its parent's date, if that was later or the only one.
         let went_by =
             |gone: &Date| date.is_none_or(|date| *date == *gone || later(Some(date), Some(gone)) == Some(gone));
         self.removed.iter().any(|gone| gone.path == path && went_by(&gone.expired_at))
+    }
+
+    /// The date until which an entry is given that has this one: the later of it and the parent's.
+    fn effective<'d>(&'d self, key: &VersionKey<'_>, date: Option<&'d Date>) -> Option<&'d Date> {
+        self.parent.date(key).map_or(date, |own| later(own, date))
+    }
+
+    /// Whether an entry has expired and is not new in this write. What stands there stays as long as it is given, as long as
+    /// the parent says; what was taken out does not come back for a parent's later date.
+    fn is_over(&self, key: &VersionKey<'_>, date: Option<&Date>, stored: &Dates<'_>) -> bool {
+        let inherited = self.parent.date(key);
+        match stored.get(key) {
+            Some(stored) if *stored == date => {
+                let is_needed = matches!(key, VersionKey::Image(image, version) if inherited.is_none() && (self.in_use)(image, version));
+                has_passed(self.effective(key, date), self.now) && !is_needed
+            }
+            _ => has_passed(date.or(inherited.flatten()), self.now) && self.was_removed(key, date),
+        }
     }
 }
 
@@ -58,15 +73,24 @@ impl<'a> PrivateWrite<'a> {
 /// while Shoots use them.
 pub fn over<'s>(spec: &'s PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> BTreeSet<VersionKey<'s>> {
     let stored = write.stored();
-    let is_over = |(key, date): &(VersionKey<'_>, Option<&Date>)| {
-        let inherited = write.parent.date(key);
-        let holds = date.or(inherited.flatten());
-        if !has_passed(holds, write.now) || !write.is_known(key, *date, &stored) {
-            return false;
-        }
-        !matches!(key, VersionKey::Image(image, version) if inherited.is_none() && (write.in_use)(image, version))
+    let all = dated(spec.kubernetes.as_ref(), &spec.machine_images);
+    all.filter(|(key, date)| write.is_over(key, *date, &stored)).map(|(key, _)| key).collect()
+}
+
+/// What this write takes out of what was stored since it expired, to be noted beside what went before: a manifest that
+/// still has it is known by that.
+pub fn gone_with(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Vec<RemovedVersion> {
+    let stored = write.stored();
+    let going = over(spec, write);
+    let all = dated(spec.kubernetes.as_ref(), &spec.machine_images).map(|(key, _)| key);
+    let left: BTreeSet<VersionKey<'_>> = all.filter(|key| !going.contains(key)).collect();
+    let gone = stored.iter().filter(|(key, date)| !left.contains(key) && write.is_over(key, **date, &stored));
+    let note = |(key, date): (&VersionKey<'_>, &Option<&Date>)| {
+        let expired_at = write.effective(key, *date)?.clone();
+        let (path, version) = (key.to_string(), key.version().to_owned());
+        Some(RemovedVersion { path, version, expired_at, removed_at: Date::of(write.now) })
     };
-    dated(spec.kubernetes.as_ref(), &spec.machine_images).filter(is_over).map(|(key, _)| key).collect()
+    gone.filter_map(note).collect()
 }
 
 /// What is left of `spec` without what is [`over`]: a tool that applies an old manifest again and again neither fails nor
@@ -80,25 +104,29 @@ pub fn settled(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Opti
     Some(PrivateCloudProfileSpec { kubernetes, machine_images, ..spec.clone() })
 }
 
-/// Checks a private profile, after [`settled`]. That its parent is there, is not going, and is no private profile,
-/// is for those to say who look it up.
+/// Checks a private profile, after [`settled`]. What was wrong with what was stored, be it that rules or the parent changed
+/// since, is warned of. That its parent is there, is not going, and is no private profile, is for those to say who look it
+/// up.
 pub fn validate_private_profile(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Found {
-    let mut found = Found::default();
-    parent(spec, write, &mut found);
-    inherited(spec, &mut found);
-    entries::kubernetes(spec.kubernetes.as_ref(), &mut found);
-    only_dates(spec, &mut found);
-    entries::images(&spec.machine_images, &mut found);
+    Found::of_change(spec, write.old, |spec, found| check(spec, write, found))
+}
+
+fn check(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>, found: &mut Found) {
+    parent(spec, write, found);
+    inherited(spec, found);
+    entries::kubernetes(spec.kubernetes.as_ref(), found);
+    only_dates(spec, found);
+    entries::images(&spec.machine_images, found);
     for image in spec.machine_images.iter().filter(|image| image.versions.is_empty()) {
         let path = Path::new("spec").child("machineImages").key(&image.name).child("versions");
         found
             .error(FieldError::required(&path, "name the versions that are added or extended, or leave the image out"));
     }
-    entries::machine_types(&spec.machine_types, &mut found);
-    entries::volume_types(&spec.volume_types, &mut found);
-    entries::regions(&spec.regions, &mut found);
-    entries::limits(spec.limits.as_ref(), &mut found);
-    dates(spec, write, &mut found);
+    entries::machine_types(&spec.machine_types, found);
+    entries::volume_types(&spec.volume_types, found);
+    entries::regions(&spec.regions, found);
+    entries::limits(spec.limits.as_ref(), found);
+    dates(spec, write, found);
 
     let rendered = render(write.parent, spec);
     rendered.faults.into_iter().for_each(|fault| found.error(fault));
@@ -114,8 +142,7 @@ pub fn validate_private_profile(spec: &PrivateCloudProfileSpec, write: &PrivateW
         .iter()
         .map(|entry| entry.version.as_str())
         .collect();
-    profile::warn_of_newest(&rendered.spec, |version| own.contains(version), &mut found);
-    found
+    profile::warn_of_newest(&rendered.spec, |version| own.contains(version), found);
 }
 
 fn parent(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>, found: &mut Found) {

@@ -21,20 +21,24 @@ pub(super) fn is_inherited(field: &str) -> bool {
     INHERITED.contains(&field)
 }
 
-/// Checks a CloudProfile. `old` is what was stored; dates that stood there are not told again.
+/// Checks a CloudProfile. `old` is what was stored: dates that stood there are not told again, and what was wrong with it
+/// before is warned of.
 pub fn validate_cloud_profile(spec: &CloudProfileSpec, old: Option<&CloudProfileSpec>, now: Timestamp) -> Found {
-    let mut found = Found::default();
+    Found::of_change(spec, old, |spec, found| check(spec, old, now, found))
+}
+
+fn check(spec: &CloudProfileSpec, old: Option<&CloudProfileSpec>, now: Timestamp, found: &mut Found) {
     if spec.type_.is_empty() {
         let detail = "name the provider that the profile is for, such as aws, azure or gcp";
         found.error(FieldError::required(&Path::new("spec").child("type"), detail));
     }
-    entries::kubernetes(spec.kubernetes.as_ref(), &mut found);
-    entries::images(&spec.machine_images, &mut found);
-    entries::machine_types(&spec.machine_types, &mut found);
-    entries::volume_types(&spec.volume_types, &mut found);
-    entries::regions(&spec.regions, &mut found);
-    entries::ca_bundle(spec.ca_bundle.as_ref(), &mut found);
-    entries::limits(spec.limits.as_ref(), &mut found);
+    entries::kubernetes(spec.kubernetes.as_ref(), found);
+    entries::images(&spec.machine_images, found);
+    entries::machine_types(&spec.machine_types, found);
+    entries::volume_types(&spec.volume_types, found);
+    entries::regions(&spec.regions, found);
+    entries::ca_bundle(spec.ca_bundle.as_ref(), found);
+    entries::limits(spec.limits.as_ref(), found);
 
     let stored: BTreeMap<VersionKey<'_>, Option<&Date>> =
         old.map(|old| dated(old.kubernetes.as_ref(), &old.machine_images).collect()).unwrap_or_default();
@@ -46,8 +50,7 @@ pub fn validate_cloud_profile(spec: &CloudProfileSpec, old: Option<&CloudProfile
             });
         }
     }
-    warn_of_newest(spec, |_| true, &mut found);
-    found
+    warn_of_newest(spec, |_| true, found);
 }
 
 /// Warns where the newest Kubernetes version has a date, if whoever writes has a say in that version.

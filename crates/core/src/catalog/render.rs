@@ -12,8 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::compare::{self, Differences};
-use super::dates::later;
-use super::expiry::expire_private_profile;
+use super::dates::{has_passed, later};
 use super::keyed::Keyed;
 use super::parent::Parent;
 use super::versions::{VersionKey, kubernetes_versions};
@@ -231,22 +230,33 @@ impl Rendered {
     }
 }
 
-/// What a change of a parent from `before` to `after` makes wrong with a private profile that was right. Entries of it that
-/// have expired are not counted: they go by themselves.
+/// What a change of a parent from `before` to `after` makes wrong with a private profile that was right: dates of versions
+/// that go. Entries of it that have expired are not counted: they go by themselves. It costs what the private profile
+/// names of Kubernetes.
 pub fn faults_of_change(
     before: &Parent,
     after: &Parent,
     private: &PrivateCloudProfileSpec,
     now: Timestamp,
 ) -> Vec<FieldError> {
-    let left = expire_private_profile(private, before, |_, _| Vec::new(), now).spec;
-    let private = left.as_ref().unwrap_or(private);
-    let mut faults = render(after, private).faults;
-    if !faults.is_empty() {
-        let known = render(before, private).faults;
-        faults.retain(|fault| !known.iter().any(|known| known.path == fault.path));
-    }
-    faults
+    let is_lost = |entry: &&Shared<KubernetesVersion>| {
+        let key = VersionKey::Kubernetes(&entry.version);
+        let Some(own) = before.date(&key) else { return false };
+        after.date(&key).is_none() && !has_passed(later(own, entry.expiration_date.as_ref()), now)
+    };
+    let versions = kubernetes_versions(private.kubernetes.as_ref());
+    versions.iter().filter(is_lost).map(|entry| profile::lacks_kubernetes(after, &entry.version)).collect()
+}
+
+/// Whether a private profile has a version of an image, or where that is empty any, that means the same once its parent has it
+/// no more: what it only extends by a date is nothing then.
+pub fn stands_alone(parent: &Parent, private: &PrivateCloudProfileSpec, image: &str, version: &str) -> bool {
+    let images = private.machine_images.iter().filter(|own| own.name == image);
+    let mut versions = images.flat_map(|own| &own.versions).filter(|own| version.is_empty() || own.version == version);
+    versions.any(|own| {
+        let inherited = parent.image(image).and_then(|place| parent.image_version(place, &own.version));
+        inherited.is_none_or(|(_, inherited)| compare::is_whole_image_version(inherited, own))
+    })
 }
 
 /// The versions of a rendered or plain profile, for those who look one up.

@@ -1,8 +1,10 @@
 //! What a Shoot may use of its profile, and why not. What a write leaves as it was always passes: a Shoot can be changed and
 //! deleted after its versions expired or its region went.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use allotment_api::catalog::{CloudProfileSpec, Date, ImageVersion, MachineImage, Shared, ShootSpec, Worker};
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 use allotment_machinery::version::{Version, VersionRequest};
 use k8s_openapi::jiff::Timestamp;
 
@@ -10,6 +12,7 @@ use super::compare::DEFAULT_ARCHITECTURE;
 use super::dates::has_passed;
 use super::reference::Reference;
 use super::render::kubernetes_of;
+use super::versions::{VersionKey, dated};
 
 /// Most entries that a message lists.
 const MOST_LISTED: usize = 20;
@@ -45,13 +48,15 @@ pub fn check_usage(
 ) -> Vec<FieldError> {
     let mut check = Check { profile, name, now: Some(now), errors: Vec::new() };
     let path = Path::new("spec");
-    if let Some(provider) = shoot.provider.as_ref().filter(|_| old.is_none())
+    let provider_before = old.and_then(|old| old.provider.as_ref()).map(|provider| &provider.type_);
+    if let Some(provider) = shoot.provider.as_ref().filter(|provider| provider_before != Some(&provider.type_))
         && provider.type_ != profile.type_
     {
         let detail = format!("{name} is for provider {:?}: use that, or another profile", profile.type_);
         let path = path.child("provider").child("type");
         check.errors.push(FieldError::invalid(&path, &provider.type_, detail));
     }
+    check.names(workers(shoot), old.map(workers).unwrap_or_default());
     let version = kubernetes(shoot);
     if version != old.and_then(kubernetes) {
         check.kubernetes(version, &path.child("kubernetes").child("version"));
@@ -60,21 +65,27 @@ pub fn check_usage(
     if !region_stays {
         check.region(shoot.region.as_deref(), &path.child("region"));
     }
+    // Of a name that stands twice the first pool counts.
+    let before = old.map(workers).unwrap_or_default().iter().rev().map(|worker| (worker.name.as_str(), worker));
+    let before: BTreeMap<&str, &Worker> = before.collect();
     for worker in workers(shoot) {
-        let before = old.and_then(|old| workers(old).iter().find(|before| before.name == worker.name));
-        check.worker(worker, before, shoot.region.as_deref(), region_stays);
+        if check.is_full() {
+            break;
+        }
+        check.worker(worker, before.get(worker.name.as_str()).copied(), shoot.region.as_deref(), region_stays);
     }
     check.errors
 }
 
-/// What of a Shoot `target` lacks, to which it is to change: region, machine and volume types, image versions. Versions
-/// that expired are there.
+/// What of a Shoot `target` lacks, to which it is to change: region and zones, machine and volume types, image versions, each
+/// of the architecture that it is used with. Versions that expired are there.
 pub fn check_switch_usage(shoot: &ShootSpec, target: &CloudProfileSpec, name: &Reference) -> Vec<FieldError> {
     let mut check = Check { profile: target, name, now: None, errors: Vec::new() };
-    let path = Path::new("spec");
-    check.kubernetes(kubernetes(shoot), &path.child("kubernetes").child("version"));
-    check.region(shoot.region.as_deref(), &path.child("region"));
+    check.region(shoot.region.as_deref(), &Path::new("spec").child("region"));
     for worker in workers(shoot) {
+        if check.is_full() {
+            break;
+        }
         check.worker(worker, None, shoot.region.as_deref(), false);
     }
     check.errors
@@ -88,10 +99,50 @@ pub fn used_kubernetes(shoot: &ShootSpec) -> impl Iterator<Item = &str> {
     kubernetes(shoot).into_iter().chain(workers(shoot).iter().filter_map(of_worker))
 }
 
-/// The images that a Shoot names with their versions.
+/// The images that a Shoot names with their versions, of which none is any.
 pub fn used_images(shoot: &ShootSpec) -> impl Iterator<Item = (&str, &str)> {
     let images = workers(shoot).iter().filter_map(|worker| worker.machine.image.as_ref());
-    images.filter_map(|image| Some((image.name.as_str(), image.version.as_deref()?)))
+    images.map(|image| (image.name.as_str(), image.version.as_deref().unwrap_or_default()))
+}
+
+/// Whether a profile has a version, expired or not, by which a Shoot may mean `wanted`: a Kubernetes version or the
+/// beginning of one (`1.30`), a version of an image or, where that is empty, any.
+pub fn offers(profile: &CloudProfileSpec, wanted: &VersionKey<'_>) -> bool {
+    dated(profile.kubernetes.as_ref(), &profile.machine_images).any(|(key, _)| is_meant(wanted, &key))
+}
+
+/// Whether a version is one that `wanted` may stand for.
+fn is_meant(wanted: &VersionKey<'_>, key: &VersionKey<'_>) -> bool {
+    match (wanted, key) {
+        (VersionKey::Kubernetes(wanted), VersionKey::Kubernetes(version)) => {
+            let request = || wanted.parse::<VersionRequest>().ok().filter(|request| !request.is_full());
+            let matches = |request: VersionRequest| version.parse::<Version>().is_ok_and(|one| request.matches(&one));
+            wanted == version || request().is_some_and(matches)
+        }
+        (VersionKey::Image(wanted, any), VersionKey::Image(image, version)) => {
+            wanted == image && (any.is_empty() || any == version)
+        }
+        _ => false,
+    }
+}
+
+/// The versions of a profile that have expired by `now` and are the last ones that one of `wanted` may stand for: whoever
+/// says no more than `1.30`, or names an image without a version, would be left with none.
+pub fn last_meant<'p>(
+    profile: &'p CloudProfileSpec,
+    wanted: &BTreeSet<VersionKey<'_>>,
+    now: Timestamp,
+) -> BTreeSet<VersionKey<'p>> {
+    let all: Vec<(VersionKey<'p>, Option<&Date>)> =
+        dated(profile.kubernetes.as_ref(), &profile.machine_images).collect();
+    let mut last = BTreeSet::new();
+    for open in wanted.iter().filter(|wanted| !all.iter().any(|(key, _)| key == *wanted)) {
+        let meant = || all.iter().filter(|(key, _)| is_meant(open, key));
+        if meant().all(|(key, date)| has_passed(*date, now) && !wanted.contains(key)) {
+            last.extend(meant().map(|(key, _)| *key));
+        }
+    }
+    last
 }
 
 /// Whether a Shoot uses that Kubernetes version.
@@ -128,8 +179,34 @@ impl Check<'_> {
         self.now.is_some_and(|now| has_passed(date, now))
     }
 
+    /// Whether nothing more is told.
+    fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS
+    }
+
     fn refuse(&mut self, path: &Path, value: &str, detail: String) {
-        self.errors.push(FieldError::invalid(path, value, detail));
+        if !self.is_full() {
+            self.errors.push(FieldError::invalid(path, value, detail));
+        }
+    }
+
+    /// That no name of a pool newly stands twice: the one would be taken for the other.
+    fn names(&mut self, workers: &[Worker], before: &[Worker]) {
+        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+        for worker in before {
+            *left.entry(&worker.name).or_default() += 1;
+        }
+        let mut seen = BTreeSet::new();
+        for (index, worker) in workers.iter().enumerate() {
+            let known = left.entry(&worker.name).or_default();
+            let is_known = *known > 0;
+            *known = known.saturating_sub(1);
+            if !seen.insert(worker.name.as_str()) && !is_known && !self.is_full() {
+                let path = Path::new("spec").child("provider").child("workers").index(index).child("name");
+                let detail = "stands in the list already: choose another one for one of the two";
+                self.errors.push(FieldError::duplicate(&path, &worker.name).with_detail(detail));
+            }
+        }
     }
 
     fn kubernetes(&mut self, version: Option<&str>, path: &Path) {
@@ -167,7 +244,7 @@ impl Check<'_> {
         let path = Path::new("spec").child("provider").child("workers").key(&worker.name);
         let machine = path.child("machine");
         let version = |worker: &Worker| worker.kubernetes.as_ref().and_then(|kubernetes| kubernetes.version.clone());
-        if before.and_then(version) != version(worker) {
+        if self.now.is_some() && before.and_then(version) != version(worker) {
             self.kubernetes(version(worker).as_deref(), &path.child("kubernetes").child("version"));
         }
         let type_stays = before.is_some_and(|before| {
@@ -270,12 +347,15 @@ impl Check<'_> {
         let used = |worker: &Worker| -> Vec<String> {
             worker.volume.iter().chain(&worker.data_volumes).filter_map(|volume| volume.type_.clone()).collect()
         };
-        let known = before.map(used).unwrap_or_default();
+        let known: BTreeSet<String> = before.map(used).into_iter().flatten().collect();
         let root = worker.volume.iter().map(|volume| (path.child("volume"), volume));
         let further = worker.data_volumes.iter().enumerate();
         let further = further.map(|(index, volume)| (path.child("dataVolumes").index(index), volume));
         for (path, volume) in root.chain(further).collect::<Vec<_>>() {
-            let Some(wanted) = volume.type_.as_ref().filter(|wanted| !known.contains(wanted)) else { continue };
+            if self.is_full() {
+                return;
+            }
+            let Some(wanted) = volume.type_.as_ref().filter(|wanted| !known.contains(*wanted)) else { continue };
             let detail = match self.profile.volume_types.iter().find(|entry| entry.name == *wanted) {
                 None => {
                     let names = listed(self.profile.volume_types.iter().map(|entry| entry.name.as_str()));
@@ -293,8 +373,14 @@ impl Check<'_> {
     fn zones(&mut self, worker: &Worker, before: Option<&Worker>, region: Option<&str>, path: &Path) {
         let own = self.profile.regions.iter().find(|entry| Some(entry.name.as_str()) == region).cloned();
         let Some(region) = own else { return };
+        let known: BTreeSet<&String> = before.map(|before| before.zones.iter().collect()).unwrap_or_default();
+        let volumes = worker.volume.iter().chain(&worker.data_volumes).filter_map(|volume| volume.type_.as_deref());
+        let volumes: BTreeSet<&str> = volumes.collect();
         for (index, zone) in worker.zones.iter().enumerate() {
-            if before.is_some_and(|before| before.zones.contains(zone)) {
+            if self.is_full() {
+                return;
+            }
+            if known.contains(zone) {
                 continue;
             }
             let path = path.child("zones").index(index);
@@ -303,14 +389,12 @@ impl Check<'_> {
                 self.refuse(&path, zone, format!("region {:?} has no such zone; it has {names}", region.name));
                 continue;
             };
-            let lacks = |list: &[String], wanted: Option<&str>| list.iter().any(|one| Some(one.as_str()) == wanted);
-            if self.now.is_some() && lacks(&entry.unavailable_machine_types, Some(&worker.machine.type_)) {
+            if self.now.is_some() && entry.unavailable_machine_types.contains(&worker.machine.type_) {
                 let detail = format!("machine type {:?} is not available in this zone", worker.machine.type_);
                 self.refuse(&path, zone, format!("{detail}: choose another zone or type"));
             }
-            for volume in worker.volume.iter().chain(&worker.data_volumes) {
-                if self.now.is_some() && lacks(&entry.unavailable_volume_types, volume.type_.as_deref()) {
-                    let wanted = volume.type_.as_deref().unwrap_or_default();
+            for wanted in entry.unavailable_volume_types.iter().filter(|wanted| volumes.contains(wanted.as_str())) {
+                if self.now.is_some() {
                     let detail = format!("volume type {wanted:?} is not available in this zone: choose another one");
                     self.refuse(&path, zone, detail);
                 }

@@ -2,8 +2,11 @@
 
 use allotment_api::catalog::{Date, PrivateCloudProfileSpec, RemovedVersion};
 use allotment_core::catalog::{
-    Found, Parent, PrivateWrite, Verb, denial, needed, settled, validate_cloud_profile, validate_private_profile,
+    Found, Parent, PrivateWrite, Verb, denial, expire_private_profile, gone_with, needed, removed_versions, settled,
+    validate_cloud_profile, validate_private_profile,
 };
+use k8s_openapi::jiff::{Span, Timestamp};
+use proptest::prelude::*;
 
 use super::{at, cloud, create, parent, private, shown};
 
@@ -279,4 +282,143 @@ fn a_denial_names_every_field_and_every_rule_that_lacks() {
          resources: [\"privatecloudprofiles\"], verbs: [\"modify-spec-machineImages\"]}; a bound rule has apiGroups: [\"\"], resources: \
          [\"privatecloudprofile\"]"
     );
+}
+
+#[test]
+fn what_stands_there_stays_as_long_as_its_parent_gives_it() {
+    // The parent gave it longer, or for ever, after the private profile had its date.
+    for own in [OWN.to_owned(), OWN.replace(", expirationDate: '2026-07-01T00:00:00Z'", "")] {
+        let own = parent(&own);
+        let manifest = private(&dated("1.30.2", OVER));
+        let write = PrivateWrite { old: Some(&manifest), ..create(&own, NOW) };
+        assert_eq!(settled(&manifest, &write), None);
+        assert_eq!(texts(&validate_private_profile(&manifest, &write)), [""; 0]);
+        assert_eq!(gone_with(&manifest, &write), []);
+    }
+}
+
+#[test]
+fn what_was_wrong_before_is_warned_of_and_does_not_lock_anybody_out() {
+    let own = parent("{type: t, kubernetes: {versions: [{version: 1.31.0}]}}");
+    let stored = "parent: central, type: t, kubernetes: {versions: [{version: 1.29.0}]}";
+    let (stored, changed) = (
+        private(&format!("{{{stored}}}")),
+        private(&format!("{{{stored}, machineTypes: [{{name: m, cpu: 1, memory: 1Gi}}]}}")),
+    );
+    let write = PrivateWrite { old: Some(&stored), ..create(&own, NOW) };
+    let found = validate_private_profile(&changed, &write);
+    assert_eq!(texts(&found), [""; 0]);
+    assert!(
+        found.warnings.iter().any(|text| text.contains("versions[1.29.0]") && text.ends_with("; it was so before")),
+        "{found:?}"
+    );
+    assert_eq!(texts(&validate_private_profile(&changed, &create(&own, NOW))).len(), 2, "to a new one it is an error");
+    let more = private("{parent: central, type: t, kubernetes: {versions: [{version: 1.29.0}, {version: 1.28.0}]}}");
+    let found = texts(&validate_private_profile(&more, &write));
+    assert!(matches!(found.as_slice(), [only] if only.contains("versions[1.28.0]")), "{found:?}");
+
+    let old = cloud("{type: t, machineTypes: [{name: m, cpu: x, memory: 1Gi}]}");
+    let new = cloud("{type: t, machineTypes: [{name: m, cpu: x, memory: 1Gi}], volumeTypes: [{name: v}]}");
+    let found = validate_cloud_profile(&new, Some(&old), at(NOW));
+    assert_eq!(
+        (texts(&found), found.warnings.len()),
+        (vec!["spec.volumeTypes[v].class: Required value: such as standard or premium".to_owned()], 1)
+    );
+}
+
+#[test]
+fn a_fault_among_many_that_were_there_is_found() {
+    let all = |bad: usize, more: &str| {
+        let entry = |number: usize| format!("{{name: m{number}, cpu: x, memory: 1Gi}}");
+        cloud(&format!("{{type: t, machineTypes: [{}{more}]}}", (0..bad).map(entry).collect::<Vec<_>>().join(", ")))
+    };
+    let found = validate_cloud_profile(&all(300, ", {name: last, cpu: z, memory: 1Gi}"), Some(&all(300, "")), at(NOW));
+    assert_eq!(texts(&found).len(), 1, "{found:?}");
+    assert_eq!(found.warnings.len(), allotment_machinery::field::MAX_ERRORS);
+}
+
+#[test]
+fn names_are_no_longer_than_those_of_objects() {
+    let long = "n".repeat(254);
+    let found = validate_cloud_profile(
+        &cloud(&format!("{{type: t, volumeTypes: [{{name: {long}, class: c}}]}}")),
+        None,
+        at(NOW),
+    );
+    let shown = format!("{}…", "n".repeat(32));
+    assert_eq!(
+        texts(&found),
+        [format!(
+            "spec.volumeTypes[0].name: Invalid value: \"{shown}\": must be no longer than 253 bytes: choose a shorter one"
+        )]
+    );
+    let right = format!("{{type: t, volumeTypes: [{{name: {}, class: c}}]}}", "n".repeat(253));
+    assert_eq!(texts(&validate_cloud_profile(&cloud(&right), None, at(NOW))), [""; 0]);
+}
+
+#[test]
+fn names_hold_nothing_that_acts_on_a_terminal() {
+    for (name, shown) in [("\\u001b[2J", "\\\\u{1b}[2J"), ("a\\nb", "a\\\\nb"), ("a\\u202eb", "a\\\\u{202e}b")] {
+        let found = validate_cloud_profile(
+            &cloud(&format!("{{type: t, volumeTypes: [{{name: \"{name}\", class: c}}]}}")),
+            None,
+            at(NOW),
+        );
+        let expect = format!(
+            "spec.volumeTypes[0].name: Invalid value: \"{shown}\": must not contain characters that are not seen: choose a name without them"
+        );
+        assert_eq!(texts(&found), [expect]);
+    }
+}
+
+proptest! {
+    /// A tool applies a manifest again and again, at any time, while the platform takes out what has expired, or lags behind.
+    #[test]
+    fn a_manifest_that_was_accepted_once_always_is_and_what_expired_never_comes_back(
+        own in 0..5_i64, date in prop::option::of(1..6_i64), of_image in any::<bool>(),
+        steps in prop::collection::vec((0..3_i64, any::<bool>(), any::<bool>()), 1..12),
+    ) {
+        let day = |day: i64| format!("2026-06-{:02}T00:00:00Z", 2 + day);
+        let offered = match own {
+            0 => String::new(),
+            own => format!(", expirationDate: '{}'", day(own)),
+        };
+        let parent = parent(&format!("{{type: t, kubernetes: {{versions: [{{version: 1.30.2{offered}}}]}}}}"));
+        let said = date.map(|date| format!(", expirationDate: '{}'", day(date))).unwrap_or_default();
+        let text = match of_image {
+            true => format!("machineImages: [{{name: own, versions: [{{version: '5'{said}}}]}}]"),
+            false => format!("kubernetes: {{versions: [{{version: 1.30.2{said}}}]}}"),
+        };
+        let mut stored: Option<PrivateCloudProfileSpec> = None;
+        let mut removed: Vec<RemovedVersion> = Vec::new();
+        let mut was_gone = false;
+        let mut now: Timestamp = at(NOW);
+        for (step, (days, is_lagging, is_changed)) in steps.into_iter().enumerate() {
+            now = now.checked_add(Span::new().hours(24 * days)).expect("a time");
+            let another = if is_changed { format!(", machineTypes: [{{name: m{step}, cpu: 1, memory: 1Gi}}]") } else { String::new() };
+            let manifest = private(&format!("{{parent: central, {text}{another}}}"));
+            let (before, known) = (stored.clone(), removed.clone());
+            let write = PrivateWrite { old: before.as_ref(), removed: &known, now, ..create(&parent, NOW) };
+            let left = settled(&manifest, &write).unwrap_or_else(|| manifest.clone());
+            let faults = texts(&validate_private_profile(&left, &write));
+            prop_assume!(stored.is_some() || faults.is_empty());
+            prop_assert_eq!(&faults, &Vec::<String>::new());
+            if let Some(before) = &before {
+                let was = settled(before, &write).unwrap_or_else(|| before.clone());
+                prop_assert_eq!(needed(Some(&was), &left), [], "no verb for what is the same");
+            }
+            removed = removed_versions(&known, &gone_with(&manifest, &write));
+            let is_there = left.kubernetes.is_some() || !left.machine_images.is_empty();
+            prop_assert!(!(was_gone && is_there), "it came back");
+            was_gone |= !is_there;
+            stored = Some(left);
+            if !is_lagging {
+                let expiry = expire_private_profile(stored.as_ref().expect("stored"), &parent, |_, _| Vec::new(), now);
+                removed = removed_versions(&removed, &expiry.removed);
+                was_gone |= expiry.spec.is_some();
+                stored = expiry.spec.or(stored);
+            }
+            prop_assert_eq!(was_gone, !removed.is_empty(), "what went is told");
+        }
+    }
 }

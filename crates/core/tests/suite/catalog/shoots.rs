@@ -1,7 +1,8 @@
 //! Which profile a Shoot means, which it may change to, and what of it the Shoot may use.
 
 use allotment_core::catalog::{
-    Reference, check_switch, check_switch_usage, check_usage, reference, uses_image, uses_kubernetes, written,
+    Reference, VersionKey, check_switch, check_switch_usage, check_usage, last_meant, offers, reference, uses_image,
+    uses_kubernetes, written,
 };
 use allotment_machinery::field::FieldError;
 
@@ -239,14 +240,13 @@ fn a_profile_to_change_to_has_all_that_is_used_expired_or_not() {
     assert_eq!(
         fields,
         [
-            "spec.kubernetes.version",
             "spec.region",
             "spec.provider.workers[w].machine.type",
             "spec.provider.workers[w].machine.image.version",
             "spec.provider.workers[w].volume.type"
         ]
     );
-    assert!(errors[1].contains("PrivateCloudProfile \"p\" offers none"), "{errors:?}");
+    assert!(errors[0].contains("PrivateCloudProfile \"p\" offers none"), "{errors:?}");
     assert!(uses_kubernetes(&used, "1.27.1") && !uses_kubernetes(&used, "1.28.6"));
     assert!(uses_image(&used, "suse", "14.4") && !uses_image(&used, "suse", "15.4") && !uses_image(&used, "x", "14.4"));
 }
@@ -259,4 +259,99 @@ fn shoots_of_a_landscape_without_private_profiles_are_judged_by_their_cloud_prof
     assert_eq!(meant, Reference::cloud_profile("x"));
     assert_eq!(check_switch(&reference(&before, None).expect("a reference"), &meant, |_| None), Ok(()));
     assert_eq!(check_usage(&after, Some(&before), &cloud(PROFILE), &meant, at("2025-01-01T00:00:00Z")), []);
+}
+
+#[test]
+fn a_provider_is_compared_whenever_it_is_said() {
+    let check = |old: Option<&str>, new: &str, expect: usize| {
+        let old = old.map(shoot);
+        let found = check_usage(
+            &shoot(new),
+            old.as_ref(),
+            &cloud("{type: aws}"),
+            &Reference::cloud_profile("c"),
+            at("2025-01-01T00:00:00Z"),
+        );
+        let types = found.iter().filter(|error| error.path.to_string() == "spec.provider.type").count();
+        assert_eq!(types, expect, "{new}");
+    };
+    check(None, "{provider: {type: gcp}}", 1);
+    check(Some("{}"), "{provider: {type: gcp}}", 1);
+    check(Some("{provider: {type: aws}}"), "{provider: {type: gcp}}", 1);
+    check(Some("{provider: {type: gcp}}"), "{provider: {type: gcp}}", 0);
+    check(Some("{}"), "{provider: {type: aws}}", 0);
+}
+
+#[test]
+fn many_pools_with_as_many_zones_are_judged_at_once_and_told_of_by_the_first() {
+    let pools = |zone: &str| {
+        let pool = |number: usize| {
+            let zones: Vec<String> = (0..3).map(|place| format!("{zone}{place}")).collect();
+            format!("{{name: p{number}, machine: {{type: m4}}, zones: [{}]}}", zones.join(", "))
+        };
+        let all: Vec<String> = (0..30_000).map(pool).collect();
+        shoot(&format!("{{region: r, provider: {{type: aws, workers: [{}]}}}}", all.join(", ")))
+    };
+    let (old, new) = (pools("a"), pools("b"));
+    let found =
+        check_usage(&new, Some(&old), &cloud(PROFILE), &Reference::cloud_profile("c"), at("2025-01-01T00:00:00Z"));
+    assert!(found.len() <= allotment_machinery::field::MAX_ERRORS, "{}", found.len());
+    assert_eq!(
+        check_usage(&old, Some(&old), &cloud(PROFILE), &Reference::cloud_profile("c"), at("2025-01-01T00:00:00Z")),
+        []
+    );
+}
+
+#[test]
+fn whoever_says_less_than_a_version_keeps_the_last_that_it_may_mean() {
+    let own = cloud(
+        "{type: t, kubernetes: {versions: [{version: 1.30.1, expirationDate: '2026-01-01T00:00:00Z'}, {version: 1.30.2,
+          expirationDate: '2026-02-01T00:00:00Z'}, {version: 1.31.0}]},
+          machineImages: [{name: i, versions: [{version: '1', expirationDate: '2026-01-01T00:00:00Z'}]}]}",
+    );
+    let kept = |wanted: &[VersionKey<'_>], now: &str| {
+        let kept = last_meant(&own, &wanted.iter().copied().collect(), at(now));
+        kept.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (minor, image) = (VersionKey::Kubernetes("1.30"), VersionKey::Image("i", ""));
+    let both = ["spec.kubernetes.versions[1.30.1]", "spec.kubernetes.versions[1.30.2]"];
+    assert_eq!(kept(&[minor], "2026-01-15T00:00:00Z"), Vec::<String>::new(), "one is left");
+    assert_eq!(kept(&[minor], "2026-03-01T00:00:00Z"), both);
+    let used = VersionKey::Kubernetes("1.30.2");
+    assert_eq!(kept(&[minor, used], "2026-03-01T00:00:00Z"), Vec::<String>::new(), "what is used by name stays anyhow");
+    assert_eq!(kept(&[image], "2026-03-01T00:00:00Z"), ["spec.machineImages[i].versions[1]"]);
+    assert_eq!(
+        kept(&[VersionKey::Kubernetes("1.29"), VersionKey::Image("j", "")], "2026-03-01T00:00:00Z"),
+        Vec::<String>::new()
+    );
+    assert!(offers(&own, &minor) && offers(&own, &image) && offers(&own, &used));
+    assert!(!offers(&own, &VersionKey::Kubernetes("1.29")) && !offers(&own, &VersionKey::Image("i", "2")));
+}
+
+#[test]
+fn no_name_of_a_pool_newly_stands_twice() {
+    let pools = |names: &[&str]| {
+        let pool = |name: &&str| format!("{{name: {name}, machine: {{type: m5}}}}");
+        shoot(&format!(
+            "{{provider: {{type: aws, workers: [{}]}}}}",
+            names.iter().map(pool).collect::<Vec<_>>().join(", ")
+        ))
+    };
+    let check = |old: Option<&[&str]>, new: &[&str], expect: &[&str]| {
+        let old = old.map(pools);
+        let found = check_usage(
+            &pools(new),
+            old.as_ref(),
+            &cloud(PROFILE),
+            &Reference::cloud_profile("c"),
+            at("2025-01-01T00:00:00Z"),
+        );
+        assert_eq!(texts(&found), expect, "{new:?}");
+    };
+    let twice = "spec.provider.workers[1].name: Duplicate value: \"w\": stands in the list already: choose another one for one of the two";
+    check(None, &["w", "v"], &[]);
+    check(None, &["w", "w"], &[twice]);
+    check(Some(&["w"]), &["w", "w"], &[twice]);
+    check(Some(&["w", "w"]), &["w", "w"], &[]);
+    check(Some(&["w", "w"]), &["w"], &[]);
 }
