@@ -140,17 +140,21 @@ impl OurKinds {
         self.lookups.as_ref().filter(|_| is_judged(request.group, request.kind))
     }
 
-    async fn mutate_catalog(&self, lookups: &Lookups, request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {
+    async fn mutate_catalog(
+        &self,
+        lookups: &Lookups,
+        request: &mut AdmissionRequest<'_>,
+    ) -> Result<Vec<String>, ApiError> {
         let by = caller(request.user);
-        let Some(write) = self.write(request, &by) else { return Ok(()) };
+        let Some(write) = self.write(request, &by) else { return Ok(Vec::new()) };
         let case = Case::read(&self.config, &write).map_err(|denial| refusal(denial, request))?;
-        let Some(case) = case else { return Ok(()) };
+        let Some(case) = case else { return Ok(Vec::new()) };
         let facts = lookups.facts(&case, Stage::Mutate, self, request.user, &write).await?;
-        let changes = case.changes(&facts).map_err(|denial| refusal(denial, request))?;
+        let changes = case.changes(&facts);
         if !changes.is_empty() {
             changes.apply(request.object);
         }
-        Ok(())
+        Ok(changes.warnings)
     }
 
     async fn judge_catalog(&self, lookups: &Lookups, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
@@ -264,7 +268,7 @@ impl InProcessAdmission for OurKinds {
             return Ok(Vec::new());
         }
         if let Some(lookups) = self.lookups(request) {
-            return self.mutate_catalog(lookups, request).await.map(|()| Vec::new());
+            return self.mutate_catalog(lookups, request).await;
         }
         if !self.concerns(request).stamp {
             return Ok(Vec::new());

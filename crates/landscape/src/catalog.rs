@@ -8,13 +8,15 @@
 //!   write does.
 //!
 //! # Caveats
-//! Who depends on a profile is what the controllers have seen; before they have seen everything, it is listed anew.
+//! Who depends on a profile is what the controllers have seen. Before they have seen everything, it is listed by pages: for a
+//! private profile the Shoots of its namespace, for a CloudProfile all of both kinds, one such list at a time; a write that
+//! does not come to its turn is refused for now. A deletion, of which it is told only, goes on without.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use allotment_admission::catalog::{Case, Facts, Family, Found, Lookup, Stage, Write, users_of};
+use allotment_admission::catalog::{Case, Facts, Family, Found, Lookup, Stage, Users, Write, users_of};
 use allotment_api::catalog::{CloudProfile, GROUP, KeptProfile, Shoot};
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::status::ApiError;
@@ -23,8 +25,11 @@ use allotment_core::catalog::{Catalog, KeptShoot, Offer, Verb};
 use allotment_core::write::ObjectKey;
 use futures::future::try_join_all;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// How long all lookups of one review may take: half of what an API server gives a webhook.
@@ -34,6 +39,9 @@ const MOST_ROUNDS: usize = 8;
 /// The resource that verbs are checked on, and what the proposal of private profiles called it.
 const RESOURCE: &str = "privatecloudprofiles";
 const SOURCE_RESOURCE: &str = "privatecloudprofile";
+
+/// How many objects a page has: of private profiles each may take a hundred kilobytes.
+const PAGE: u32 = 100;
 
 /// What is known without asking.
 pub(crate) trait Known: Sync {
@@ -45,6 +53,8 @@ pub(crate) trait Known: Sync {
 #[derive(Default)]
 pub(crate) struct Lookups {
     client: OnceLock<Client>,
+    /// Held by whoever lists everything.
+    listing: Mutex<()>,
 }
 
 /// Why a write cannot be judged.
@@ -84,6 +94,9 @@ impl Lookups {
             Ok(found) => found,
             Err(_) => Err(LookupError::TimedOut),
         };
+        if found.is_err() && case.is_deletion() {
+            return Ok(Facts::default());
+        }
         found.map_err(|error| {
             let text = format!("the write could not be judged: {}; nothing was written, try again", chain(&error));
             ApiError::unavailable(text)
@@ -105,7 +118,7 @@ impl Lookups {
                 return Ok(facts);
             }
             let client = self.client.get().ok_or(LookupError::NoClient)?;
-            let look = Look { client, known, user, write };
+            let look = Look { client, known, user, write, name: case.name(), listing: &self.listing };
             let found = try_join_all(wanted.iter().map(|lookup| look.up(lookup))).await?;
             wanted.into_iter().zip(found).for_each(|(lookup, found)| facts.put(lookup, found));
         }
@@ -119,6 +132,9 @@ struct Look<'a> {
     known: &'a dyn Known,
     user: &'a UserInfo,
     write: &'a Write<'a>,
+    /// Name of the object, be it made up.
+    name: &'a str,
+    listing: &'a Mutex<()>,
 }
 
 fn failed(what: impl Display) -> impl FnOnce(kube::Error) -> LookupError {
@@ -130,10 +146,9 @@ impl Look<'_> {
         Ok(match lookup {
             Lookup::Profile(name) => Found::Profile(self.profile(name).await?),
             Lookup::Private(name) => Found::Private(self.private(name).await?),
-            Lookup::Family(name) => Found::Family(self.index(|catalog| Family::of(catalog, name)).await?),
+            Lookup::Family(name) => Found::Family(self.family(name).await?),
             Lookup::Users(name) => {
-                let key = ObjectKey::new(self.write.namespace, name.as_str());
-                Found::Users(self.index(|catalog| users_of(catalog, &key)).await?)
+                Found::Users(self.users(&ObjectKey::new(self.write.namespace, name.as_str())).await?)
             }
             Lookup::Allowed(verb) => Found::Allowed(self.allowed(*verb, GROUP, RESOURCE).await?),
             Lookup::AllowedBySource(verb) => Found::Allowed(self.allowed(*verb, "", SOURCE_RESOURCE).await?),
@@ -141,56 +156,71 @@ impl Look<'_> {
     }
 
     async fn profile(&self, name: &str) -> Result<Option<Arc<Offer>>, LookupError> {
-        let api = Api::<CloudProfile>::all(self.client.clone());
-        let what = || format!("CloudProfile {name:?}");
-        let Some(now) = api.get_metadata_opt(name).await.map_err(failed(what()))? else { return Ok(None) };
         let mut at_hand = None;
         self.known.with_catalog(&mut |catalog| at_hand = catalog.profile(name).cloned());
-        let is_newest = |offer: &Arc<Offer>| {
-            let known = (&offer.metadata.uid, &offer.metadata.resource_version);
-            known == (&now.metadata.uid, &now.metadata.resource_version)
-        };
-        if let Some(offer) = at_hand.filter(is_newest) {
-            return Ok(Some(offer));
-        }
-        let profile = api.get_opt(name).await.map_err(failed(what()))?;
-        Ok(profile.map(|profile| Arc::new(Offer::new(profile))))
+        let at_hand = at_hand.map(|offer| (version(&offer.metadata), offer));
+        let api = Api::<CloudProfile>::all(self.client.clone());
+        newest(&api, name, at_hand, Offer::new).await.map_err(failed(format!("CloudProfile {name:?}")))
     }
 
     async fn private(&self, name: &str) -> Result<Option<Arc<KeptProfile>>, LookupError> {
-        let namespace = self.write.namespace;
-        let api = Api::<KeptProfile>::namespaced(self.client.clone(), namespace);
-        let what = || format!("PrivateCloudProfile {namespace}/{name}");
-        let Some(now) = api.get_metadata_opt(name).await.map_err(failed(what()))? else { return Ok(None) };
-        let key = ObjectKey::new(namespace, name);
+        let key = ObjectKey::new(self.write.namespace, name);
         let mut at_hand = None;
         self.known.with_catalog(&mut |catalog| at_hand = catalog.private(&key).cloned());
-        let is_newest = |profile: &Arc<KeptProfile>| {
-            let known = (&profile.metadata.uid, &profile.metadata.resource_version);
-            known == (&now.metadata.uid, &now.metadata.resource_version)
-        };
-        if let Some(profile) = at_hand.filter(is_newest) {
-            return Ok(Some(profile));
-        }
-        let profile = api.get_opt(name).await.map_err(failed(what()))?;
-        Ok(profile.map(Arc::new))
+        let at_hand = at_hand.map(|profile| (version(&profile.metadata), profile));
+        let api = Api::<KeptProfile>::namespaced(self.client.clone(), &key.namespace);
+        newest(&api, name, at_hand, |profile| profile).await.map_err(failed(format!("PrivateCloudProfile {key}")))
     }
 
-    /// Looks at who uses what.
-    async fn index<T>(&self, look: impl Fn(&Catalog) -> T) -> Result<T, LookupError> {
+    /// Looks at who uses what, if all of it has been seen once.
+    fn seen<T>(&self, look: impl Fn(&Catalog) -> T) -> Option<T> {
         let mut seen = None;
         self.known.with_catalog(&mut |catalog| seen = Some(look(catalog)));
-        match seen {
-            Some(seen) => Ok(seen),
-            None => Ok(look(&listed(self.client).await?)),
+        seen
+    }
+
+    async fn users(&self, profile: &ObjectKey) -> Result<Users, LookupError> {
+        if let Some(seen) = self.seen(|catalog| users_of(catalog, profile)) {
+            return Ok(seen);
         }
+        let mut catalog = Catalog::default();
+        self.list_shoots(&Api::namespaced(self.client.clone(), &profile.namespace), &mut catalog).await?;
+        Ok(users_of(&catalog, profile))
+    }
+
+    async fn family(&self, parent: &str) -> Result<Family, LookupError> {
+        if let Some(seen) = self.seen(|catalog| Family::of(catalog, parent)) {
+            return Ok(seen);
+        }
+        let _turn = self.listing.lock().await;
+        // Meanwhile it may have been seen.
+        if let Some(seen) = self.seen(|catalog| Family::of(catalog, parent)) {
+            return Ok(seen);
+        }
+        let mut catalog = Catalog::default();
+        let api = Api::<KeptProfile>::all(self.client.clone());
+        let profiles = pages(&api, |profile| {
+            if profile.spec.parent.name == parent {
+                catalog.set_private(&ObjectKey::of(&profile.metadata), Some(Arc::new(profile)));
+            }
+        });
+        profiles.await.map_err(failed("which PrivateCloudProfiles there are"))?;
+        self.list_shoots(&Api::all(self.client.clone()), &mut catalog).await?;
+        Ok(Family::of(&catalog, parent))
+    }
+
+    async fn list_shoots(&self, api: &Api<Shoot>, catalog: &mut Catalog) -> Result<(), LookupError> {
+        let keep = |shoot: Shoot| {
+            catalog.set_shoot(&ObjectKey::of(&shoot.metadata), Some(Arc::new(KeptShoot::read(&shoot))));
+        };
+        pages(api, keep).await.map_err(failed("which Shoots there are"))
     }
 
     async fn allowed(&self, verb: Verb, group: &str, resource: &str) -> Result<bool, LookupError> {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let attributes = ResourceAttributes {
             group: some(group),
-            name: some(self.write.name),
+            name: some(self.name),
             namespace: some(self.write.namespace),
             resource: some(resource),
             verb: some(verb.as_str()),
@@ -213,22 +243,42 @@ impl Look<'_> {
     }
 }
 
-/// All profiles and Shoots, by what uses what.
-async fn listed(client: &Client) -> Result<Catalog, LookupError> {
-    let profiles = Api::<KeptProfile>::all(client.clone());
-    let shoots = Api::<Shoot>::all(client.clone());
-    let all = ListParams::default();
-    let (profiles, shoots) = futures::future::try_join(
-        async { profiles.list(&all).await.map_err(failed("which PrivateCloudProfiles there are")) },
-        async { shoots.list(&all).await.map_err(failed("which Shoots there are")) },
-    )
-    .await?;
-    let mut catalog = Catalog::default();
-    for profile in profiles.items {
-        catalog.set_private(&ObjectKey::of(&profile.metadata), Some(Arc::new(profile)));
+/// Which state of which object it is.
+type Version = (Option<String>, Option<String>);
+
+fn version(metadata: &ObjectMeta) -> Version {
+    (metadata.uid.clone(), metadata.resource_version.clone())
+}
+
+/// An object as it is now: what is at hand, if it is that.
+async fn newest<K, T>(
+    api: &Api<K>,
+    name: &str,
+    at_hand: Option<(Version, Arc<T>)>,
+    prepare: impl FnOnce(K) -> T,
+) -> Result<Option<Arc<T>>, kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let Some(now) = api.get_metadata_opt(name).await? else { return Ok(None) };
+    if let Some((_, at_hand)) = at_hand.filter(|(known, _)| *known == version(&now.metadata)) {
+        return Ok(Some(at_hand));
     }
-    for shoot in shoots.items {
-        catalog.set_shoot(&ObjectKey::of(&shoot.metadata), Some(Arc::new(KeptShoot::read(&shoot))));
+    Ok(api.get_opt(name).await?.map(|object| Arc::new(prepare(object))))
+}
+
+/// Shows all objects one after another, of which no more than a page is held at a time.
+async fn pages<K>(api: &Api<K>, mut show: impl FnMut(K)) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let list = api.list(&page).await?;
+        list.items.into_iter().for_each(&mut show);
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(()),
+        }
     }
-    Ok(catalog)
 }

@@ -4,7 +4,7 @@ use allotment_api::catalog::{
     CloudProfileSpec, FINALIZER, GROUP, PrivateCloudProfileSpec, PrivateCloudProfileStatus, REMOVED_VERSIONS,
     RemovedVersion, ShootSpec,
 };
-use allotment_core::catalog::{reference, written};
+use allotment_core::catalog::{reference, removed_versions, written};
 use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::Value;
 use k8s_openapi::jiff::Timestamp;
@@ -17,8 +17,9 @@ use crate::review::{Caller, Config, Denial, Operation};
 
 const PRIVATE: &str = "PrivateCloudProfile";
 /// Why a final object is refused that nobody put right before.
-const UNMADE: &str = "it lacks what the platform puts into every object of its kind (finalizer allotment.dev/catalog, one way of \
-     naming the profile); the MutatingWebhookConfiguration of the platform is missing or overruled";
+const UNMADE: &str = "it is not as the platform makes every object of its kind (finalizer allotment.dev/catalog, annotation \
+     allotment.dev/removed-versions as it was, one way of naming the profile): the MutatingWebhookConfiguration of the \
+     platform is missing or overruled; ask its operator";
 
 /// A write of one of the catalog's kinds.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,8 @@ pub struct Case<'a> {
     pub(super) write: &'a Write<'a>,
     /// Whether the caller is held to nothing that roles give.
     pub(super) platform: bool,
+    /// Whether the deletion of what is stored has begun.
+    is_going: bool,
     subject: Subject,
 }
 
@@ -86,11 +89,18 @@ pub(super) struct Pair<S> {
     pub(super) new: S,
     /// `None` for a create, and where what was stored cannot be read.
     pub(super) old: Option<S>,
+    /// Why what was stored cannot be read.
+    unread: Option<FieldError>,
 }
 
 impl<S: DeserializeOwned> Pair<S> {
     fn read(write: &Write<'_>) -> Result<Self, FieldError> {
-        Ok(Pair { new: read(write.object)?, old: (!write.old.is_null()).then(|| read(write.old).ok()).flatten() })
+        let new = read(write.object)?;
+        let (old, unread) = match (!write.old.is_null()).then(|| read(write.old)).transpose() {
+            Ok(old) => (old, None),
+            Err(error) => (None, Some(error)),
+        };
+        Ok(Pair { new, old, unread })
     }
 }
 
@@ -115,7 +125,8 @@ impl<'a> Case<'a> {
         }
         let platform = config.is_platform(write.caller);
         if !write.subresource.is_empty() {
-            let why = format!("{} of {} is written by the platform only", write.subresource, write.kind);
+            let (what, kind) = (write.subresource, write.kind);
+            let why = format!("{what} of {kind} is written by the platform only: leave it out, and change the spec");
             return if platform || write.operation == Operation::Delete {
                 Ok(None)
             } else {
@@ -125,11 +136,10 @@ impl<'a> Case<'a> {
         let is_going = write.old.at(&["metadata", "deletionTimestamp"]).is_some();
         let subject = match write.operation {
             Operation::Delete => Subject::Deletion,
-            Operation::Update if is_going => return Ok(None),
             Operation::Update if write.object.get("spec") == write.old.get("spec") => Subject::Unchanged,
             Operation::Create | Operation::Update => Subject::read(write),
         };
-        Ok(Some(Case { write, platform, subject }))
+        Ok(Some(Case { write, platform, is_going, subject }))
     }
 
     /// The same of a write that was judged, whoever writes; nothing where nothing follows from it.
@@ -140,7 +150,8 @@ impl<'a> Case<'a> {
             Operation::Delete => false,
         };
         let is_stored = write.kind == PRIVATE && write.subresource.is_empty();
-        (changes && is_stored).then(|| Case { write, platform: true, subject: Subject::read(write) })
+        let read = || Case { write, platform: true, is_going: false, subject: Subject::read(write) };
+        (changes && is_stored).then(read)
     }
 
     /// The status that a private profile gets by the write itself.
@@ -153,33 +164,47 @@ impl<'a> Case<'a> {
 
     /// What has to be looked up before [`Case::changes`], [`Case::judge`] or [`Case::status`] may be asked, as far as is known by now.
     pub fn wants(&self, stage: Stage, facts: &Facts) -> Vec<Lookup> {
-        match &self.subject {
+        let mut wanted = match &self.subject {
             Subject::Private(Ok(private)) => private.wants(self, stage, facts),
             Subject::Cloud(Ok(pair)) if stage == Stage::Validate => cloud::wants(self, pair, facts),
             Subject::Shoot(Ok(pair)) if stage == Stage::Validate => shoot::wants(pair, facts),
-            Subject::Deletion if stage == Stage::Validate => facts.lacking(match self.write.kind {
+            _ => Vec::new(),
+        };
+        if stage == Stage::Validate && (self.is_deletion() || self.is_let_go()) {
+            wanted.extend(facts.lacking(match self.write.kind {
                 "CloudProfile" => Some(Lookup::Family(self.name().to_owned())),
                 PRIVATE => Some(Lookup::Users(self.name().to_owned())),
                 _ => None,
-            }),
-            _ => Vec::new(),
+            }));
         }
+        wanted
+    }
+
+    /// Whether it is to go. What is looked up for that is told, and decides nothing.
+    pub fn is_deletion(&self) -> bool {
+        matches!(self.subject, Subject::Deletion)
+    }
+
+    /// Whether what waits for its users is to wait no longer.
+    fn is_let_go(&self) -> bool {
+        self.is_going
+            && self.write.kind != "Shoot"
+            && has_finalizer(self.write.old)
+            && !has_finalizer(self.write.object)
     }
 
     /// How the object has to be changed.
-    ///
-    /// # Errors
-    /// It says what the platform alone may say.
-    pub fn changes(&self, facts: &Facts) -> Result<Changes, Denial> {
+    pub fn changes(&self, facts: &Facts) -> Changes {
         let mut changes = Changes::default();
-        if matches!(self.subject, Subject::Deletion) {
-            return Ok(changes);
+        if self.is_deletion() {
+            return changes;
         }
         if self.write.kind != "Shoot" {
-            changes.finalizer = !has_finalizer(self.write.object);
+            // What goes gets nothing more that holds it up.
+            changes.finalizer = !self.is_going && !has_finalizer(self.write.object);
         }
         if self.write.kind == PRIVATE {
-            changes.removed = self.removed_to_put_back()?;
+            self.put_removed(facts, &mut changes);
         }
         match &self.subject {
             Subject::Private(Ok(private)) => changes.take_out(&private.over(self, facts)),
@@ -192,7 +217,7 @@ impl<'a> Case<'a> {
             }
             _ => {}
         }
-        Ok(changes)
+        changes
     }
 
     /// Whether the write may go on, with warnings for the caller.
@@ -200,40 +225,116 @@ impl<'a> Case<'a> {
     /// # Errors
     /// It may not.
     pub fn judge(&self, facts: &Facts) -> Result<Vec<String>, Denial> {
-        match &self.subject {
+        if self.is_deletion() {
+            let waits = |used: String| format!("{used}: it goes when the last of them is gone");
+            return Ok(self.users(facts).map(waits).into_iter().collect());
+        }
+        let mut warnings: Vec<String> = self.check_stored()?.into_iter().collect();
+        if !self.changes(facts).are_made() || !self.is_removed_right(facts) {
+            return Err(Denial::Forbidden(UNMADE.to_owned()));
+        }
+        warnings.extend(self.check_let_go(facts)?);
+        warnings.extend(match &self.subject {
+            Subject::Cloud(Ok(pair)) => cloud::judge(self, pair, facts)?,
+            Subject::Private(Ok(private)) => private.judge(self, facts)?,
+            Subject::Shoot(Ok(pair)) => shoot::judge(self, pair, facts)?,
+            _ => Vec::new(),
+        });
+        Ok(warnings)
+    }
+
+    /// That what is written can be read, and what it changes.
+    fn check_stored(&self) -> Result<Option<String>, Denial> {
+        let unread = match &self.subject {
             Subject::Cloud(Err(error)) | Subject::Private(Err(error)) | Subject::Shoot(Err(error)) => {
                 return Err(Denial::Invalid(vec![error.clone()]));
             }
-            Subject::Deletion if self.write.kind == "CloudProfile" => return Ok(cloud::warn_of_users(self, facts)),
-            Subject::Deletion => return Ok(private::warn_of_users(self, facts)),
-            Subject::Cloud(Ok(_)) | Subject::Private(Ok(_)) | Subject::Shoot(Ok(_)) | Subject::Unchanged => {}
+            Subject::Cloud(Ok(pair)) => &pair.unread,
+            Subject::Private(Ok(private)) => &private.pair.unread,
+            Subject::Shoot(Ok(pair)) => &pair.unread,
+            Subject::Unchanged | Subject::Deletion => &None,
+        };
+        let Some(error) = unread else { return Ok(None) };
+        let what = format!("what is stored cannot be read ({}), so it is not known what this changes", error.detail);
+        if self.platform {
+            return Ok(Some(format!("spec: {what}: it was judged as if it were new")));
         }
-        if !self.changes(facts)?.are_made() {
-            return Err(Denial::Forbidden(UNMADE.to_owned()));
+        let detail = format!("{what}: ask an operator of the platform to put it right");
+        Err(Denial::Invalid(vec![FieldError::forbidden(&Path::new("spec"), detail)]))
+    }
+
+    /// That nobody takes the finalizer off what is in use; an administrator is told what it means.
+    fn check_let_go(&self, facts: &Facts) -> Result<Option<String>, Denial> {
+        let Some(used) = self.is_let_go().then(|| self.users(facts)).flatten() else { return Ok(None) };
+        if self.platform {
+            return Ok(Some(format!("{used}, and without finalizer {FINALIZER} it goes in spite of that")));
         }
-        match &self.subject {
-            Subject::Cloud(Ok(pair)) => cloud::judge(self, pair, facts),
-            Subject::Private(Ok(private)) => private.judge(self, facts),
-            Subject::Shoot(Ok(pair)) => shoot::judge(self, pair, facts),
-            _ => Ok(Vec::new()),
+        Err(Denial::Forbidden(format!(
+            "metadata.finalizers: {used}: its deletion waits, and the platform takes {FINALIZER} off when the last of them \
+             is gone; leave it on"
+        )))
+    }
+
+    /// Who uses what is written.
+    fn users(&self, facts: &Facts) -> Option<String> {
+        match self.write.kind {
+            "CloudProfile" => cloud::users(self, facts),
+            PRIVATE => private::users(self, facts),
+            _ => None,
         }
     }
 
-    /// Name of the object; that of a collection's deletion stands in the object alone.
-    pub(super) fn name(&self) -> &str {
-        let stored = self.write.old.at(&["metadata", "name"]).and_then(Value::as_str);
-        if self.write.name.is_empty() { stored.unwrap_or_default() } else { self.write.name }
+    /// Name of the object. That of a collection's deletion, and one that is made up, stand in the object alone.
+    pub fn name(&self) -> &str {
+        let named = |object: &'a Value| object.at(&["metadata", "name"]).and_then(Value::as_str);
+        match self.write.name {
+            "" => named(self.write.old).or_else(|| named(self.write.object)).unwrap_or_default(),
+            name => name,
+        }
     }
 
-    /// What the annotation of removed versions was, where the write changes it.
-    fn removed_to_put_back(&self) -> Result<Option<String>, Denial> {
+    /// Has the annotation of removed versions say what it said, and what this write takes out since it expired.
+    fn put_removed(&self, facts: &Facts, changes: &mut Changes) {
         let (have, had) = (removed_text(self.write.object), removed_text(self.write.old));
-        match (have, had) {
-            (Some(_), None) => Err(Denial::Forbidden(format!(
-                "metadata.annotations[{REMOVED_VERSIONS}] is written by the platform only: leave it out"
-            ))),
-            (have, Some(had)) if have != Some(had) => Ok(Some(had.to_owned())),
-            _ => Ok(None),
+        let gone = self.gone(facts, true);
+        let meant = match gone.is_empty() {
+            true => had.map(str::to_owned),
+            false => serde_json::to_string(&removed_versions(&removed_list(had), &gone)).ok(),
+        };
+        if have == meant.as_deref() {
+            return;
+        }
+        if meant.is_none() {
+            changes.warnings.push(format!(
+                "metadata.annotations[{REMOVED_VERSIONS}] is written by the platform only, and was left out: nothing was \
+                 taken out of this PrivateCloudProfile"
+            ));
+        }
+        changes.removed = Some(meant);
+    }
+
+    /// Whether the annotation says what it said, and no more than what this write takes out. At what time that was seen first
+    /// is left open, and who came to use it since.
+    fn is_removed_right(&self, facts: &Facts) -> bool {
+        let (have, had) = (removed_text(self.write.object), removed_text(self.write.old));
+        if have == had || self.write.kind != PRIVATE {
+            return true;
+        }
+        let gone = self.gone(facts, false);
+        let same = |left: &RemovedVersion, right: &RemovedVersion| {
+            (&left.path, &left.version, &left.expired_at) == (&right.path, &right.version, &right.expired_at)
+        };
+        let have = removed_list(have);
+        let added: Vec<RemovedVersion> =
+            have.iter().filter(|one| gone.iter().any(|gone| same(gone, one))).cloned().collect();
+        !have.is_empty() && have == removed_versions(&removed_list(had), &added)
+    }
+
+    /// What this write takes out of what was stored, since it expired.
+    fn gone(&self, facts: &Facts, heeds_users: bool) -> Vec<RemovedVersion> {
+        match &self.subject {
+            Subject::Private(Ok(private)) => private.gone(self, facts, heeds_users),
+            _ => Vec::new(),
         }
     }
 }
@@ -242,11 +343,10 @@ impl Subject {
     fn read(write: &Write<'_>) -> Self {
         match write.kind {
             "CloudProfile" => Subject::Cloud(Pair::read(write).map(Box::new)),
-            PRIVATE => Subject::Private(Pair::read(write).map(|pair| {
-                let removed =
-                    removed_text(write.old).and_then(|text| serde_json::from_str::<Vec<RemovedVersion>>(text).ok());
-                Box::new(private::Private { pair, removed: removed.unwrap_or_default() })
-            })),
+            PRIVATE => Subject::Private(
+                Pair::read(write)
+                    .map(|pair| Box::new(private::Private { pair, removed: removed_list(removed_text(write.old)) })),
+            ),
             _ => Subject::Shoot(Pair::read(write).map(Box::new)),
         }
     }
@@ -257,6 +357,11 @@ pub(super) type PrivatePair = Pair<PrivateCloudProfileSpec>;
 
 fn removed_text(object: &Value) -> Option<&str> {
     object.at(&["metadata", "annotations", REMOVED_VERSIONS]).and_then(Value::as_str)
+}
+
+/// What the annotation says; nothing where it cannot be read.
+fn removed_list(text: Option<&str>) -> Vec<RemovedVersion> {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 fn has_finalizer(object: &Value) -> bool {

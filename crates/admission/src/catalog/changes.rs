@@ -11,14 +11,16 @@ use allotment_machinery::json::{Map, Value};
 pub struct Changes {
     /// Puts the finalizer on.
     pub(super) finalizer: bool,
-    /// Puts back what the annotation of removed versions said.
-    pub(super) removed: Option<String>,
+    /// What the annotation of removed versions has to say, or that it has to go.
+    pub(super) removed: Option<Option<String>>,
     /// Kubernetes versions that go.
     pub(super) kubernetes: BTreeSet<String>,
     /// Image versions that go.
     pub(super) images: BTreeSet<(String, String)>,
     /// How the reference to a profile is written.
     pub(super) reference: Option<(CloudProfileReference, Option<String>)>,
+    /// What whoever wrote it should know of them.
+    pub warnings: Vec<String>,
 }
 
 impl Changes {
@@ -27,9 +29,10 @@ impl Changes {
         *self == Changes::default()
     }
 
-    /// Whether nothing lacks that others rely on. That a version expired between two looks is of no account.
+    /// Whether nothing lacks that others rely on, the annotation of removed versions apart. That a version expired between
+    /// two looks is of no account.
     pub(super) fn are_made(&self) -> bool {
-        !self.finalizer && self.removed.is_none() && self.reference.is_none()
+        !self.finalizer && self.reference.is_none()
     }
 
     /// Takes these versions out.
@@ -69,8 +72,13 @@ impl Changes {
             if metadata.get("annotations").is_some_and(Value::is_null) {
                 metadata.remove("annotations");
             }
-            if let Some(annotations) = metadata.object_mut("annotations") {
-                annotations.insert(REMOVED_VERSIONS, removed.as_str());
+            match removed {
+                Some(text) => {
+                    if let Some(annotations) = metadata.object_mut("annotations") {
+                        annotations.insert(REMOVED_VERSIONS, text.as_str());
+                    }
+                }
+                None => drop_annotation(metadata),
             }
         }
     }
@@ -129,6 +137,14 @@ impl Changes {
             Some(name) => _ = spec.insert("cloudProfileName", name.as_str()),
             None => _ = spec.remove("cloudProfileName"),
         }
+    }
+}
+
+fn drop_annotation(metadata: &mut Map) {
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    annotations.remove(REMOVED_VERSIONS);
+    if annotations.is_empty() {
+        metadata.remove("annotations");
     }
 }
 

@@ -1,9 +1,12 @@
 //! What is refused of a CloudProfile: beside its own fields what would make private profiles invalid, and what would take
 //! from Shoots what they use.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use allotment_api::catalog::{ACCEPT_CHILD_ERRORS, CloudProfileSpec, KeptProfile};
 use allotment_core::catalog::{
-    KeptShoot, Parent, ProfileKey, VersionKey, dropped_versions, faults_of_change, validate_cloud_profile,
+    KeptShoot, Parent, ProfileKey, VersionKey, dropped_versions, faults_of_change, offers, stands_alone,
+    validate_cloud_profile,
 };
 use allotment_core::write::ObjectKey;
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
@@ -24,8 +27,9 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
         return Err(Denial::Invalid(found.errors));
     }
     let (Some(old), Some(family)) = (&pair.old, facts.family(case.name())) else { return Ok(found.warnings) };
-    let mut errors = taken_from_shoots(old, &pair.new, family);
-    if let Some(broken) = broken_children(case, old, &pair.new, family) {
+    let (before, after) = (Parent::new(case.name(), old.clone()), Parent::new(case.name(), pair.new.clone()));
+    let mut errors = taken_from_shoots(&before, &after, family);
+    if let Some(broken) = broken_children(case, &before, &after, family) {
         let accepted = case.write.object.at(&["metadata", "annotations", ACCEPT_CHILD_ERRORS]);
         if accepted.and_then(Value::as_str) == Some("true") {
             found.warnings.push(format!("spec: makes {broken}"));
@@ -41,38 +45,54 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
 }
 
 /// Versions that go, and that live Shoots use.
-fn taken_from_shoots(old: &CloudProfileSpec, new: &CloudProfileSpec, family: &Family) -> Vec<FieldError> {
-    let dropped = dropped_versions(old, new);
-    let mut errors = Vec::new();
-    for key in dropped {
-        let users = family.shoots.iter().filter(|(_, shoot)| loses(shoot, &key, family));
-        let mut users = users.map(|(key, _)| key).peekable();
-        if users.peek().is_none() || errors.len() >= MAX_ERRORS {
-            continue;
-        }
-        let detail = format!(
-            "is used by Shoots {}: it can be dropped once they use another version or are gone; until then give it an \
-             expirationDate, so that no new Shoot takes it",
-            named(users)
-        );
-        errors.push(FieldError::forbidden(&Path::new(&key.to_string()), detail));
+fn taken_from_shoots(old: &Parent, new: &Parent, family: &Family) -> Vec<FieldError> {
+    if dropped_versions(old.spec(), new.spec()).is_empty() {
+        return Vec::new();
     }
-    errors
+    let live = || family.shoots.iter().filter(|(_, shoot)| shoot.is_live());
+    let used: BTreeSet<VersionKey<'_>> = live().flat_map(|(_, shoot)| shoot.versions()).collect();
+    let lost: BTreeSet<VersionKey<'_>> =
+        used.into_iter().filter(|key| offers(old.spec(), key) && !offers(new.spec(), key)).collect();
+    let mut users: BTreeMap<VersionKey<'_>, Vec<&ObjectKey>> = BTreeMap::new();
+    for (shoot, uses) in live().flat_map(|(key, shoot)| shoot.versions().map(move |uses| ((key, shoot), uses))) {
+        let (key, shoot) = shoot;
+        if lost.contains(&uses) && !finds_in_child(shoot, &uses, old, family) {
+            users.entry(uses).or_default().push(key);
+        }
+    }
+    users.into_iter().take(MAX_ERRORS).map(|(key, users)| in_use(&key, users)).collect()
 }
 
-/// Whether a Shoot uses a version that it finds nowhere else.
-fn loses(shoot: &KeptShoot, key: &VersionKey<'_>, family: &Family) -> bool {
-    shoot.is_live() && shoot.uses(key) && !finds_in_child(shoot, key, family)
+/// That a version, or the last that a Shoot may mean by what it says, is in use.
+fn in_use(key: &VersionKey<'_>, users: Vec<&ObjectKey>) -> FieldError {
+    let (path, what) = match key {
+        VersionKey::Image(image, "") => {
+            (Path::new("spec").child("machineImages").key(image), "is used, without a version, by Shoots".to_owned())
+        }
+        VersionKey::Kubernetes(version) if !is_whole(version) => (
+            Path::new("spec").child("kubernetes").child("versions"),
+            format!("would have no version of {version} any more, which is used by Shoots"),
+        ),
+        _ => (Path::new(&key.to_string()), "is used by Shoots".to_owned()),
+    };
+    let detail = format!(
+        "{what} {}: it can be dropped once they use another version or are gone; until then give it an expirationDate, so \
+         that no new Shoot takes it",
+        named(users)
+    );
+    FieldError::forbidden(&path, detail)
 }
 
-/// Whether the private profile that a Shoot uses has an image's version itself.
-fn finds_in_child(shoot: &KeptShoot, key: &VersionKey<'_>, family: &Family) -> bool {
+fn is_whole(version: &str) -> bool {
+    version.split('.').count() > 2
+}
+
+/// Whether the private profile that a Shoot uses has an image's version itself, and means the same by it.
+fn finds_in_child(shoot: &KeptShoot, key: &VersionKey<'_>, old: &Parent, family: &Family) -> bool {
     let (Some(ProfileKey::Private(profile)), VersionKey::Image(image, version)) = (&shoot.profile, key) else {
         return false;
     };
-    let Some(child) = child(family, profile) else { return false };
-    let images = child.spec.machine_images.iter().filter(|own| own.name == *image);
-    images.flat_map(|own| &own.versions).any(|own| own.version == *version)
+    child(family, profile).is_some_and(|child| stands_alone(old, &child.spec, image, version))
 }
 
 fn child<'a>(family: &'a Family, key: &ObjectKey) -> Option<&'a KeptProfile> {
@@ -82,15 +102,14 @@ fn child<'a>(family: &'a Family, key: &ObjectKey) -> Option<&'a KeptProfile> {
 }
 
 /// The private profiles that a change makes invalid, each with its first fault.
-fn broken_children(case: &Case<'_>, old: &CloudProfileSpec, new: &CloudProfileSpec, family: &Family) -> Option<String> {
-    if family.children.is_empty() {
+fn broken_children(case: &Case<'_>, before: &Parent, after: &Parent, family: &Family) -> Option<String> {
+    if !dropped_versions(before.spec(), after.spec()).iter().any(|key| matches!(key, VersionKey::Kubernetes(_))) {
         return None;
     }
-    let (before, after) = (Parent::new(case.name(), old.clone()), Parent::new(case.name(), new.clone()));
     let live = family.children.iter().filter(|(_, child)| child.metadata.deletion_timestamp.is_none());
     let broken: Vec<String> = live
         .filter_map(|(key, child)| {
-            let faults = faults_of_change(&before, &after, &child.spec, case.write.now);
+            let faults = faults_of_change(before, after, &child.spec, case.write.now);
             faults.first().map(|fault| format!("{key} ({fault})"))
         })
         .collect();
@@ -98,10 +117,9 @@ fn broken_children(case: &Case<'_>, old: &CloudProfileSpec, new: &CloudProfileSp
     (!broken.is_empty()).then(|| format!("{} {what} invalid: {}", broken.len(), named(broken)))
 }
 
-/// Who holds up a deletion.
-pub(super) fn warn_of_users(case: &Case<'_>, facts: &Facts) -> Vec<String> {
-    let Some(family) = facts.family(case.name()) else { return Vec::new() };
-    let name = case.name();
+/// Who uses it.
+pub(super) fn users(case: &Case<'_>, facts: &Facts) -> Option<String> {
+    let (name, family) = (case.name(), facts.family(case.name())?);
     let on_it = |shoot: &KeptShoot| shoot.profile == Some(ProfileKey::Cloud(name.to_owned()));
     let mut users = Vec::new();
     if !family.children.is_empty() {
@@ -111,8 +129,5 @@ pub(super) fn warn_of_users(case: &Case<'_>, facts: &Facts) -> Vec<String> {
     if shoots.peek().is_some() {
         users.push(format!("Shoots {}", named(shoots)));
     }
-    if users.is_empty() {
-        return Vec::new();
-    }
-    vec![format!("CloudProfile {name:?} is used by {}: it goes when the last of them is gone", users.join(" and "))]
+    (!users.is_empty()).then(|| format!("CloudProfile {name:?} is used by {}", users.join(" and ")))
 }

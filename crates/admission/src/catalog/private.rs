@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use allotment_api::catalog::{PrivateCloudProfileStatus, RemovedVersion};
 use allotment_core::catalog::{
-    KeptShoot, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, is_same_parent, needed, over,
+    KeptShoot, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, gone_with, is_same_parent, needed, over,
     private_status, settled, validate_private_profile,
 };
 use allotment_machinery::field::{FieldError, Path};
@@ -60,10 +60,21 @@ impl Private {
         facts: &Facts,
         look: impl FnOnce(&PrivateWrite<'_>, &Offer) -> T,
     ) -> Option<T> {
+        self.with_write_of(case, facts, true, look)
+    }
+
+    /// The same, where it is not `heeds_users` as if nobody used it.
+    fn with_write_of<T>(
+        &self,
+        case: &Case<'_>,
+        facts: &Facts,
+        heeds_users: bool,
+        look: impl FnOnce(&PrivateWrite<'_>, &Offer) -> T,
+    ) -> Option<T> {
         let offer = facts.profile(&self.pair.new.parent.name)?;
         let in_use = |image: &str, version: &str| {
             let key = VersionKey::Image(image, version);
-            facts.users(case.name()).iter().any(|(_, shoot)| shoot.is_live() && shoot.uses(&key))
+            heeds_users && facts.users(case.name()).iter().any(|(_, shoot)| shoot.is_live() && shoot.uses(&key))
         };
         let write = PrivateWrite {
             parent: &offer.parent,
@@ -78,6 +89,12 @@ impl Private {
     /// What has expired and is not new in this write.
     pub(super) fn over(&self, case: &Case<'_>, facts: &Facts) -> BTreeSet<VersionKey<'_>> {
         self.with_write(case, facts, |write, _| over(&self.pair.new, write)).unwrap_or_default()
+    }
+
+    /// What goes with this write of what was stored, since it expired.
+    pub(super) fn gone(&self, case: &Case<'_>, facts: &Facts, heeds_users: bool) -> Vec<RemovedVersion> {
+        let gone = |write: &PrivateWrite<'_>, _: &Offer| gone_with(&self.pair.new, write);
+        self.with_write_of(case, facts, heeds_users, gone).unwrap_or_default()
     }
 
     /// The verbs that the caller needs for what the write changes.
@@ -169,12 +186,9 @@ fn parent() -> Path {
     Path::new("spec").child("parent")
 }
 
-/// Who holds up a deletion.
-pub(super) fn warn_of_users(case: &Case<'_>, facts: &Facts) -> Vec<String> {
-    let users = facts.users(case.name());
-    if users.is_empty() {
-        return Vec::new();
-    }
-    let (name, shoots) = (case.name(), names(users.iter().map(|(key, _)| key)));
-    vec![format!("PrivateCloudProfile {name:?} is used by Shoots {shoots}: it goes when the last of them is gone")]
+/// Who uses it.
+pub(super) fn users(case: &Case<'_>, facts: &Facts) -> Option<String> {
+    let (name, users) = (case.name(), facts.users(case.name()));
+    let shoots = || names(users.iter().map(|(key, _)| key));
+    (!users.is_empty()).then(|| format!("PrivateCloudProfile {name:?} is used by Shoots {}", shoots()))
 }

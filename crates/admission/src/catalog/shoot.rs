@@ -1,12 +1,13 @@
 //! What is refused of a Shoot: which profile it may name, and what it may use of it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use allotment_api::catalog::{CloudProfileSpec, ShootSpec};
 use allotment_core::catalog::{
     ProfileKind, Reference, check_switch, check_switch_usage, check_usage, reference, render,
 };
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 
 use super::case::{Case, Pair};
 use super::facts::{Facts, Lookup};
@@ -41,7 +42,8 @@ fn before(pair: &Pair<ShootSpec>) -> Option<Reference> {
 /// What a profile offers.
 struct Target<'a> {
     spec: Cow<'a, CloudProfileSpec>,
-    is_going: bool,
+    /// Which profile of those that it is made from is going.
+    going: Option<Reference>,
 }
 
 /// What `reference` offers, or why it offers nothing.
@@ -49,7 +51,8 @@ fn target<'a>(case: &Case<'_>, reference: &Reference, facts: &'a Facts) -> Resul
     match reference.kind {
         ProfileKind::CloudProfile => {
             let offer = facts.profile(&reference.name).ok_or("there is no CloudProfile of that name")?;
-            Ok(Target { spec: Cow::Borrowed(offer.parent.spec()), is_going: offer.is_going() })
+            let going = offer.is_going().then(|| reference.clone());
+            Ok(Target { spec: Cow::Borrowed(offer.parent.spec()), going })
         }
         ProfileKind::PrivateCloudProfile => {
             let namespace = case.write.namespace;
@@ -60,8 +63,10 @@ fn target<'a>(case: &Case<'_>, reference: &Reference, facts: &'a Facts) -> Resul
             let offer = facts
                 .profile(parent)
                 .ok_or_else(|| format!("CloudProfile {parent:?}, which it is made from, is not there"))?;
-            let is_going = private.metadata.deletion_timestamp.is_some();
-            Ok(Target { spec: Cow::Owned(render(&offer.parent, &private.spec).spec), is_going })
+            let itself = private.metadata.deletion_timestamp.is_some().then(|| reference.clone());
+            // Who came to it would hold up the end of its parent.
+            let going = itself.or_else(|| offer.is_going().then(|| Reference::cloud_profile(parent)));
+            Ok(Target { spec: Cow::Owned(render(&offer.parent, &private.spec).spec), going })
         }
     }
 }
@@ -106,10 +111,16 @@ fn check_new(
 ) -> Vec<FieldError> {
     let refuse = |detail: String| vec![FieldError::invalid(&path(), &meant.name, detail)];
     let target = match target(case, meant, facts) {
-        Ok(target) if target.is_going => return refuse(format!("{meant} is being deleted: name another profile")),
         Ok(target) => target,
         Err(why) => return refuse(format!("{why}: make it before, or name another profile")),
     };
+    match &target.going {
+        Some(going) if going == meant => return refuse(format!("{meant} is being deleted: name another profile")),
+        Some(going) => {
+            return refuse(format!("{going}, which {meant} is made from, is being deleted: name another profile"));
+        }
+        None => {}
+    }
     let Some(before) = before else { return check_usage(&pair.new, None, &target.spec, meant, case.write.now) };
     let parent_of = |name: &str| facts.private(name).map(|private| private.spec.parent.name.clone());
     if let Err(error) = check_switch(before, meant, parent_of) {
@@ -117,10 +128,8 @@ fn check_new(
     }
     let mut errors = check_switch_usage(&pair.new, &target.spec, meant);
     let changed = check_usage(&pair.new, pair.old.as_ref(), &target.spec, meant, case.write.now);
-    for error in changed {
-        if !errors.iter().any(|known| known.path == error.path) {
-            errors.push(error);
-        }
-    }
+    let told: BTreeSet<String> = errors.iter().map(|error| error.path.to_string()).collect();
+    errors.extend(changed.into_iter().filter(|error| !told.contains(&error.path.to_string())));
+    errors.truncate(MAX_ERRORS);
     errors
 }

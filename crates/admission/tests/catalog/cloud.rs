@@ -13,7 +13,12 @@ fn statuses_are_the_platforms() {
     let whole = parent();
     for kind in ["CloudProfile", "PrivateCloudProfile", "Shoot"] {
         let error = world.write_at(NOW, "alice", kind, "status", &whole, &whole).expect_err("refused");
-        assert_eq!(error, Denial::Forbidden(format!("status of {kind} is written by the platform only")));
+        let expect = format!("status of {kind} is written by the platform only: leave it out, and change the spec");
+        assert_eq!(error, Denial::Forbidden(expect));
+        assert!(
+            world.write_at(NOW, "root", kind, "status", &whole, &whole).is_ok(),
+            "an administrator acts as the platform"
+        );
         assert!(world.write_at(NOW, "platform", kind, "status", &whole, &whole).is_ok());
     }
 }
@@ -78,10 +83,91 @@ fn versions_in_use_stay_in_a_cloud_profile() {
     );
     let left = World::default().profile(parent()).shoot(going(&user));
     assert!(left.write("root", "CloudProfile", &parent(), &dropped).is_ok(), "who goes keeps nothing");
-    // Through a private profile that has the image's version itself it is still found.
-    let own = private(serde_json::json!({"machineImages": [{"name": "linux", "versions": [{"version": "1.0.0"}]}]}));
-    let on_child = World::default().profile(parent()).private(own).shoot(shoot("s", on_mine(), "1.31.0"));
-    assert!(on_child.write("root", "CloudProfile", &parent(), &dropped).is_ok());
+}
+
+#[test]
+fn a_version_that_a_private_profile_has_itself_may_go_if_it_means_the_same() {
+    let whole = |more: serde_json::Value| {
+        let mut version = serde_json::json!({"version": "1.0.0"});
+        version.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        serde_json::json!([{"name": "linux", "versions": [version]}])
+    };
+    let check = |own: serde_json::Value, child: serde_json::Value, is_found: bool| {
+        let mut spec = parent_spec();
+        spec["machineImages"] = own;
+        let old = object("CloudProfile", "", "central", spec.clone());
+        spec["machineImages"] = serde_json::json!([]);
+        let dropped = object("CloudProfile", "", "central", spec);
+        let child = private(serde_json::json!({"machineImages": child}));
+        let world = World::default().profile(old.clone()).private(child).shoot(shoot("s", on_mine(), "1.31.0"));
+        assert_eq!(world.write("root", "CloudProfile", &old, &dropped).is_ok(), is_found);
+    };
+    let (bare, arm) = (serde_json::json!({}), serde_json::json!({"architectures": ["arm64"]}));
+    let dated = serde_json::json!({"expirationDate": "2030-01-01T00:00:00Z"});
+    check(whole(bare.clone()), whole(bare.clone()), true);
+    check(
+        whole(serde_json::json!({"architectures": ["amd64"], "cri": [{"name": "containerd"}]})),
+        whole(dated.clone()),
+        true,
+    );
+    check(whole(arm.clone()), whole(arm.clone()), true);
+    check(whole(arm.clone()), whole(dated.clone()), false);
+    check(whole(serde_json::json!({"kubeletVersionConstraint": ">= 1.30"})), whole(dated.clone()), false);
+    check(whole(serde_json::json!({"cri": [{"name": "docker"}]})), whole(dated), false);
+    check(whole(arm), serde_json::json!([]), false);
+}
+
+#[test]
+fn a_shoot_that_says_less_than_a_version_keeps_the_last_that_it_may_mean() {
+    let world = |version: &str| {
+        let text = shoot("s", on_mine(), version).to_string().replace(r#","version":"1.0.0""#, "");
+        let world = World::default().profile(parent()).private(private(serde_json::json!({})));
+        world.shoot(allotment_machinery::json::parse(text.as_bytes()).expect("JSON"))
+    };
+    let mut spec = parent_spec();
+    spec["kubernetes"]["versions"] = serde_json::json!([{"version": "1.31.0"}]);
+    let dropped = object("CloudProfile", "", "central", spec.clone());
+    let expect =
+        ["spec.kubernetes.versions: Forbidden: would have no version of 1.30 any more, which is used by Shoots team/s"];
+    world("1.30").refused("root", "CloudProfile", &parent(), &dropped, &expect);
+    assert!(world("1.31").write("root", "CloudProfile", &parent(), &dropped).is_ok());
+    spec = parent_spec();
+    spec["machineImages"] = serde_json::json!([{"name": "linux", "versions": [{"version": "1.1.0"}]}]);
+    let fewer = object("CloudProfile", "", "central", spec.clone());
+    assert!(world("1.31").write("root", "CloudProfile", &parent(), &fewer).is_ok());
+    spec["machineImages"] = serde_json::json!([]);
+    let none = object("CloudProfile", "", "central", spec);
+    let expect = ["spec.machineImages[linux]: Forbidden: is used, without a version, by Shoots team/s"];
+    world("1.31").refused("root", "CloudProfile", &parent(), &none, &expect);
+}
+
+#[test]
+fn a_deletion_that_waits_frees_metadata_alone() {
+    let user = shoot("s", on_central(), "1.30.1");
+    let mut spec = parent_spec();
+    spec["kubernetes"]["versions"] = serde_json::json!([{"version": "1.31.0"}]);
+    let dropped = object("CloudProfile", "", "central", spec);
+    let world = World::default().profile(going(&parent())).shoot(user);
+    let expect = ["spec.kubernetes.versions[1.30.1]: Forbidden: is used by Shoots team/s"];
+    world.refused("root", "CloudProfile", &going(&parent()), &going(&dropped), &expect);
+}
+
+#[test]
+fn what_is_stored_and_cannot_be_read_is_for_an_operator_to_repair() {
+    let world = World::default().profile(parent()).private(private(serde_json::json!({})));
+    let broken = private(serde_json::json!({"machineTypes": "many"}));
+    let repaired = private(types("large"));
+    world.refused(
+        "alice",
+        "PrivateCloudProfile",
+        &broken,
+        &repaired,
+        &["spec: Forbidden: what is stored cannot be read", "ask an operator"],
+    );
+    let (_, warnings) = world.write("root", "PrivateCloudProfile", &broken, &repaired).expect("accepted");
+    assert!(warnings.iter().any(|text| text.contains("judged as if it were new")), "{warnings:?}");
+    let labelled = annotated(&broken, "a", "b");
+    assert!(world.write("alice", "PrivateCloudProfile", &broken, &labelled).is_ok(), "its spec stays");
 }
 
 #[test]
@@ -118,7 +204,7 @@ fn a_deletion_tells_who_holds_it_up() {
     assert_eq!(warnings("CloudProfile", &object("CloudProfile", "", "unused", parent_spec())), Vec::<String>::new());
     assert_eq!(warnings("Shoot", &shoot("a", on_central(), "1.30.1")), Vec::<String>::new());
     // The same name in another namespace is another profile.
-    let other = object("PrivateCloudProfile", "other", "unused", serde_json::json!({"parent": "central"}));
+    let other = object("PrivateCloudProfile", "other", "mine", serde_json::json!({"parent": "central"}));
     assert_eq!(warnings("PrivateCloudProfile", &other), Vec::<String>::new());
 }
 
@@ -142,7 +228,7 @@ fn what_an_overruled_webhook_left_out_is_refused() {
             now: NOW.parse().expect("a time"),
         };
         let case = Case::read(&config, &write).expect("read").expect("one of ours");
-        let facts = world.facts(&case, Stage::Validate, "alice");
+        let facts = world.facts(&case, Stage::Validate, "alice", "team");
         assert!(
             matches!(case.judge(&facts), Err(Denial::Forbidden(why)) if why.contains("MutatingWebhookConfiguration")),
             "{kind}"

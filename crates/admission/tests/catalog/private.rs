@@ -125,7 +125,22 @@ fn what_expired_and_is_applied_again_is_dropped_for_a_member_as_well() {
     // It stands there still.
     let (written, _) =
         world.write_at(later, "alice", "PrivateCloudProfile", "", &stored, &private(again.clone())).expect("accepted");
-    assert_eq!(written, private(types("large")));
+    assert_eq!(written.get("spec"), private(types("large")).get("spec"));
+    assert_eq!(noted(&written), [("spec.kubernetes.versions[1.30.1]".to_owned(), date.to_owned())]);
+    // A second and a third time, with something else beside it.
+    for name in ["large", "huge"] {
+        again["machineTypes"] = types(name)["machineTypes"].clone();
+        let (next, _) = world
+            .write_at(later, "alice", "PrivateCloudProfile", "", &written, &private(again.clone()))
+            .expect("accepted");
+        assert_eq!(next.get("spec"), private(types(name)).get("spec"));
+        assert_eq!(noted(&next), noted(&written));
+    }
+    again["machineTypes"] = types("large")["machineTypes"].clone();
+    // Somebody takes it out in the very write that comes after its date.
+    let (written, _) =
+        world.write_at(later, "alice", "PrivateCloudProfile", "", &stored, &private(types("large"))).expect("accepted");
+    assert_eq!(noted(&written).len(), 1, "a manifest from before is known still");
     // It was taken out.
     let removed = serde_json::json!([{"path": "spec.kubernetes.versions[1.30.1]", "version": "1.30.1", "expiredAt": date, "removedAt": date}]);
     let without = annotated(&bare, REMOVED, &removed.to_string());
@@ -157,7 +172,7 @@ fn a_version_of_its_own_that_a_shoot_uses_stays() {
     let left = World::default().profile(parent()).private(stored.clone()).shoot(going(&user));
     let (written, _) =
         left.write_at(later, "alice", "PrivateCloudProfile", "", &stored, &private(again)).expect("accepted");
-    assert_eq!(written, private(types("large")));
+    assert_eq!(written.get("spec"), private(types("large")).get("spec"));
 }
 
 #[test]
@@ -165,29 +180,80 @@ fn the_annotation_and_the_finalizer_are_the_platforms() {
     let world = World::default().profile(parent());
     let bare = private(serde_json::json!({}));
     let forged = annotated(&bare, REMOVED, "[]");
+    let removed =
+        "metadata.annotations[allotment.dev/removed-versions] is written by the platform only, and was left out";
     for by in ["alice", "root"] {
-        world.refused(
-            by,
-            "PrivateCloudProfile",
-            &Value::Null,
-            &forged,
-            &["403: metadata.annotations[allotment.dev/removed-versions]"],
-        );
-        world.refused(by, "PrivateCloudProfile", &bare, &forged, &["403: "]);
-        let (written, _) =
-            world.write(by, "PrivateCloudProfile", &forged, &annotated(&bare, REMOVED, "[{}]")).expect("accepted");
-        assert_eq!(written, forged);
+        for old in [&Value::Null, &bare] {
+            let (written, warnings) = world.write(by, "PrivateCloudProfile", old, &forged).expect("accepted");
+            assert_eq!(written, bare, "nothing of it is believed");
+            assert!(warnings.iter().any(|text| text.starts_with(removed)), "{warnings:?}");
+        }
+        for leaves in [Clone::clone as fn(&Value) -> Value, going] {
+            let (had, other) = (leaves(&forged), leaves(&annotated(&bare, REMOVED, "[{}]")));
+            let (written, _) = world.write(by, "PrivateCloudProfile", &had, &other).expect("accepted");
+            assert_eq!(written, had);
+            assert_eq!(world.write(by, "PrivateCloudProfile", &had, &leaves(&bare)).expect("accepted").0, had);
+        }
     }
     assert_eq!(world.write("platform", "PrivateCloudProfile", &bare, &forged).expect("its own").0, forged);
 
     for (kind, whole) in [("PrivateCloudProfile", bare), ("CloudProfile", parent())] {
-        let mut stripped = whole.clone();
-        stripped.get_mut("metadata").and_then(Value::as_object_mut).expect("metadata").remove("finalizers");
+        let stripped = let_go(&whole);
         assert_eq!(world.write("root", kind, &Value::Null, &stripped).expect("made").0, whole);
         assert_eq!(world.write("root", kind, &whole, &stripped).expect("changed").0, whole);
-        let (leaving, let_go) = (going(&whole), going(&stripped));
-        assert_eq!(world.write("root", kind, &leaving, &let_go).expect("goes").0, let_go);
     }
+}
+
+#[test]
+fn what_goes_and_is_in_use_keeps_its_finalizer() {
+    for (kind, whole, profile) in
+        [("PrivateCloudProfile", private(serde_json::json!({})), on_mine()), ("CloudProfile", parent(), on_central())]
+    {
+        let (leaving, stripped) = (going(&whole), going(&let_go(&whole)));
+        let unused = World::default().profile(parent());
+        assert_eq!(unused.write("alice", kind, &leaving, &stripped).expect("goes").0, stripped);
+        let used = World::default().profile(parent()).shoot(shoot("s", profile, "1.30.1"));
+        used.refused(
+            "alice",
+            kind,
+            &leaving,
+            &stripped,
+            &["403: metadata.finalizers: ", "is used by Shoots", "leave it on"],
+        );
+        let (written, warnings) = used.write("root", kind, &leaving, &stripped).expect("an administrator may");
+        assert_eq!(written, stripped);
+        assert!(warnings.iter().any(|text| text.contains("it goes in spite of that")), "{warnings:?}");
+        assert!(used.write("platform", kind, &leaving, &stripped).is_ok());
+        // Somebody else's finalizer is theirs to take off.
+        let mut theirs = leaving.clone();
+        let metadata = theirs.get_mut("metadata").and_then(Value::as_object_mut).expect("metadata");
+        metadata.get_mut("finalizers").and_then(Value::as_array_mut).expect("a list").push(Value::from("a.b/c"));
+        assert_eq!(used.write("alice", kind, &theirs, &leaving).expect("goes").0, leaving);
+    }
+}
+
+#[test]
+fn while_a_deletion_waits_a_spec_is_judged_as_ever() {
+    let world = World::default()
+        .profile(parent())
+        .profile(object("CloudProfile", "", "second", parent_spec()))
+        .shoot(shoot("s", on_mine(), "1.30.1"));
+    let leaving = going(&private(types("large")));
+    let mut versions = types("large");
+    versions["kubernetes"] = extended("2099-01-01T00:00:00Z")["kubernetes"].clone();
+    let denied = ["403: user \"alice\" is not allowed to modify .spec.kubernetes"];
+    world.refused("alice", "PrivateCloudProfile", &leaving, &going(&private(versions)), &denied);
+    let mut moved = types("large");
+    moved["parent"] = serde_json::json!("second");
+    world.refused("alice", "PrivateCloudProfile", &leaving, &going(&private(moved)), &["spec.parent", "is immutable"]);
+    assert!(world.write("alice", "PrivateCloudProfile", &leaving, &going(&private(types("huge")))).is_ok());
+}
+
+/// What the annotation notes: paths, and dates.
+fn noted(object: &Value) -> Vec<(String, String)> {
+    let text = text(object, &["metadata", "annotations", REMOVED]);
+    let all: Vec<allotment_api::catalog::RemovedVersion> = serde_json::from_str(&text).expect("a list");
+    all.into_iter().map(|one| (one.path, one.expired_at.text().to_owned())).collect()
 }
 
 #[test]
@@ -207,4 +273,15 @@ fn a_conflict_is_warned_of_and_the_parent_may_come_later() {
     other["machineTypes"][0]["cpu"] = serde_json::json!("1");
     let (_, warnings) = world.write("alice", "PrivateCloudProfile", &Value::Null, &private(other)).expect("accepted");
     assert!(warnings.iter().any(|text| text.starts_with("spec.machineTypes[small]")), "{warnings:?}");
+    // The private profile was there first: the parent's entry makes it no less valid, and both can be changed.
+    let mut later = parent_spec();
+    later["machineTypes"] = serde_json::json!([{"name": "large", "cpu": "1", "gpu": "0", "memory": "1Gi"}]);
+    let (later, first) = (object("CloudProfile", "", "central", later), private(types("large")));
+    let before = World::default().profile(parent()).private(first.clone());
+    assert!(before.write("root", "CloudProfile", &parent(), &later).is_ok());
+    let after = World::default().profile(later).private(first.clone());
+    let mut more = types("large");
+    more["volumeTypes"] = serde_json::json!([{"name": "v", "class": "c"}]);
+    let (_, warnings) = after.write("alice", "PrivateCloudProfile", &first, &private(more)).expect("accepted");
+    assert!(warnings.iter().any(|text| text.starts_with("spec.machineTypes[large]")), "{warnings:?}");
 }

@@ -146,3 +146,13 @@ fn a_shoot_changes_within_a_family_only_and_takes_along_what_it_uses() {
     by_legacy.get_mut("spec").and_then(Value::as_object_mut).expect("a spec").insert("cloudProfileName", "second");
     world.refused("alice", "Shoot", &shoot("s", on_central(), "1.30.1"), &by_legacy, &["cannot change"]);
 }
+
+#[test]
+fn nobody_comes_to_a_private_profile_whose_parent_goes() {
+    let world = World::default().profile(going(&parent())).private(private(serde_json::json!({})));
+    let expect = ["CloudProfile \"central\", which PrivateCloudProfile \"mine\" is made from, is being deleted"];
+    world.refused("alice", "Shoot", &Value::Null, &shoot("s", on_mine(), "1.31.0"), &expect);
+    // Who was there before stays changeable.
+    let (old, new) = (shoot("s", on_mine(), "1.30.1"), shoot("s", on_mine(), "1.31.0"));
+    assert!(world.write("alice", "Shoot", &old, &new).is_ok());
+}

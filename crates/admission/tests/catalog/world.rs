@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use allotment_admission::catalog::{Case, Facts, Family, Found, Lookup, Stage, Write, users_of};
 use allotment_admission::{Caller, Config, Denial, Operation};
-use allotment_api::catalog::{CloudProfile, KeptProfile, Shoot};
+use allotment_api::catalog::{CloudProfile, KeptProfile, RemovedVersion, Shoot};
 use allotment_core::catalog::{Catalog, KeptShoot, Offer, Verb};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::json::{Value, parse};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 
 pub(crate) const NOW: &str = "2026-01-01T00:00:00Z";
@@ -62,21 +62,21 @@ impl World {
         self
     }
 
-    pub(crate) fn look(&self, lookup: &Lookup, user: &str) -> Found {
+    pub(crate) fn look(&self, lookup: &Lookup, user: &str, namespace: &str) -> Found {
         let holds = |verbs: &BTreeMap<String, Vec<Verb>>, verb: &Verb| {
             Found::Allowed(verbs.get(user).is_some_and(|held| held.contains(verb)))
         };
         match lookup {
             Lookup::Profile(name) => Found::Profile(self.catalog.profile(name).cloned()),
-            Lookup::Private(name) => Found::Private(self.catalog.private(&ObjectKey::new("team", name)).cloned()),
+            Lookup::Private(name) => Found::Private(self.catalog.private(&ObjectKey::new(namespace, name)).cloned()),
             Lookup::Family(name) => Found::Family(Family::of(&self.catalog, name)),
-            Lookup::Users(name) => Found::Users(users_of(&self.catalog, &ObjectKey::new("team", name))),
+            Lookup::Users(name) => Found::Users(users_of(&self.catalog, &ObjectKey::new(namespace, name))),
             Lookup::Allowed(verb) => holds(&self.verbs, verb),
             Lookup::AllowedBySource(verb) => holds(&self.source_verbs, verb),
         }
     }
 
-    pub(crate) fn facts(&self, case: &Case<'_>, stage: Stage, user: &str) -> Facts {
+    pub(crate) fn facts(&self, case: &Case<'_>, stage: Stage, user: &str, namespace: &str) -> Facts {
         let mut facts = Facts::default();
         for _ in 0..6 {
             let wanted = case.wants(stage, &facts);
@@ -84,7 +84,7 @@ impl World {
                 return facts;
             }
             for lookup in wanted {
-                let found = self.look(&lookup, user);
+                let found = self.look(&lookup, user, namespace);
                 facts.put(lookup, found);
             }
         }
@@ -115,18 +115,28 @@ impl World {
         let name = text(if new.is_null() { old } else { new }, &["metadata", "name"]);
         let mut object = new.clone();
         let config = Config { platform_users: ["platform".to_owned()].into() };
-        let namespace = if kind == "CloudProfile" { "" } else { "team" };
+        let namespace = text(if new.is_null() { old } else { new }, &["metadata", "namespace"]);
         let now: Timestamp = now.parse().expect("a time");
+        let namespace = namespace.as_str();
         let base =
             Write { operation, kind, subresource, namespace, name: &name, object: new, old, caller: &caller, now };
+        let mut warnings = Vec::new();
         if let Some(case) = Case::read(&config, &base)? {
-            case.changes(&self.facts(&case, Stage::Mutate, by))?.apply(&mut object);
+            let changes = case.changes(&self.facts(&case, Stage::Mutate, by, namespace));
+            changes.apply(&mut object);
+            warnings.extend(changes.warnings);
         }
-        let last = Write { object: &object, ..base };
-        let warnings = match Case::read(&config, &last)? {
-            Some(case) => case.judge(&self.facts(&case, Stage::Validate, by))?,
-            None => Vec::new(),
-        };
+        // Beside another API server time passes between the two.
+        let last = Write { object: &object, now: now + SignedDuration::from_secs(1), ..base };
+        if let Some(case) = Case::read(&config, &last)? {
+            warnings.extend(case.judge(&self.facts(&case, Stage::Validate, by, namespace))?);
+        }
+        if let Some(case) = Case::read_to_complete(&last) {
+            let status = case.status(&self.facts(&case, Stage::Complete, by, namespace)).expect("a status");
+            let noted = text(&object, &["metadata", "annotations", REMOVED]);
+            let noted: Vec<RemovedVersion> = serde_json::from_str(&noted).unwrap_or_default();
+            assert_eq!(status.removed, noted, "the status says what the annotation does");
+        }
         Ok((object, warnings))
     }
 
@@ -207,6 +217,13 @@ pub(crate) fn going(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut).expect("metadata");
     metadata.insert("deletionTimestamp", NOW);
+    object
+}
+
+/// Without finalizers.
+pub(crate) fn let_go(object: &Value) -> Value {
+    let mut object = object.clone();
+    object.get_mut("metadata").and_then(Value::as_object_mut).expect("metadata").remove("finalizers");
     object
 }
 

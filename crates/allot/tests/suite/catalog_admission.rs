@@ -56,17 +56,20 @@ async fn bind(admin: &Client, user: &str, role: &str) {
 
 /// Asks until it is accepted: rights come a moment after the binding that gives them.
 async fn accepted(client: &Client, method: &str, path: &str, body: &Value) -> (String, Value) {
+    let mut last = Value::Null;
     let asked = async {
         loop {
             let answer = ask(client, method, path, body).await;
             match answer.code {
                 200..300 => return (answer.warnings, answer.body),
-                403 => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+                403 => last = answer.body,
                 code => panic!("{method} {path}: {code} {}", answer.body),
             }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(LIMIT, asked).await.expect("it is let")
+    let answered = tokio::time::timeout(LIMIT, asked).await;
+    answered.unwrap_or_else(|_| panic!("{method} {path} is not let: {last}"))
 }
 
 #[track_caller]
@@ -148,9 +151,10 @@ async fn members_write_what_is_theirs_and_are_told_what_is_not() {
     }
     let mut forged = object("PrivateCloudProfile", "x", json!({"parent": "central"}));
     forged["metadata"]["annotations"] = json!({"allotment.dev/removed-versions": "[]"});
-    let answer = ask(&alice, "POST", &profiles, &forged).await;
-    assert_eq!(answer.code, 403, "{}", answer.body);
-    says(&answer.body, &["metadata.annotations[allotment.dev/removed-versions]"]);
+    let (warnings, made) = accepted(&alice, "POST", &profiles, &forged).await;
+    assert!(warnings.contains("metadata.annotations[allotment.dev/removed-versions]"), "{warnings}");
+    assert_eq!(made["metadata"].get("annotations"), None, "it is not believed");
+    accepted(&alice, "DELETE", &format!("{profiles}/x"), &Value::Null).await;
     let answer =
         ask(&alice, "PATCH", &format!("{shoots}/s"), &json!({"spec": {"kubernetes": {"version": "1.29.0"}}})).await;
     assert_eq!((answer.code, &answer.body["details"]["causes"][0]["field"]), (422, &json!("spec.kubernetes.version")));
@@ -170,6 +174,12 @@ async fn members_write_what_is_theirs_and_are_told_what_is_not() {
     let late = ask(&alice, "POST", &shoots, &shoot("late", uses)).await;
     assert_eq!(late.code, 422, "{}", late.body);
     says(&late.body, &["is being deleted"]);
+    // Meanwhile it is judged as ever, and held.
+    let moved = ask(&alice, "PATCH", &path, &json!({"spec": {"parent": "other"}})).await;
+    assert_eq!(moved.code, 422, "{}", moved.body);
+    let let_go = ask(&alice, "PATCH", &path, &json!({"metadata": {"finalizers": null}})).await;
+    assert_eq!(let_go.code, 403, "{}", let_go.body);
+    says(&let_go.body, &["is used by Shoots s"]);
     accepted(&alice, "DELETE", &format!("{shoots}/s"), &json!({})).await;
     until_gone(&private, "mine").await;
     accepted(&admin, "DELETE", &format!("{PROFILES}/central"), &json!({})).await;

@@ -36,7 +36,8 @@ const TERM: &str = "cluster.openmcp.cloud/kept-by";
 pub(crate) const NAME: &str = "allotment";
 /// Member of a webhook: where the server finds it.
 const CLIENT_CONFIG: &str = "clientConfig";
-/// How long a review may take. It is computed from what is in memory; this bounds the network.
+/// How long a review may take: most are computed from what is in memory, those of the catalog read the API as well, for
+/// half of it at most.
 const TIMEOUT_SECS: i32 = 10;
 
 /// Where the API server finds the webhooks.
