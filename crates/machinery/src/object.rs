@@ -70,6 +70,30 @@ pub fn type_prefix(api_version: &str, kind: &str) -> Vec<u8> {
     out
 }
 
+/// The text of the metadata of an object in stored form, which begins with them, so that what follows need not be read.
+/// `None` where the text is another one.
+pub fn stored_metadata(body: &[u8]) -> Option<&[u8]> {
+    let rest = body.strip_prefix(b"{\"metadata\":")?;
+    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    for (at, byte) in rest.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return rest.get(..=at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// `metadata.<field>` as text, if it is there.
 pub fn metadata_str<'a>(object: &'a Map, field: &str) -> Option<&'a str> {
     object.get("metadata")?.get(field)?.as_str()
@@ -100,5 +124,24 @@ mod tests {
         );
         let whole = [type_prefix("v1", "K"), bytes[1..].to_vec()].concat();
         assert_eq!(parse(&whole).expect("parses").at(&["metadata", "resourceVersion"]), Some(&Value::from("42")));
+    }
+
+    #[test]
+    fn metadata_are_found_without_reading_on() {
+        let metadata = r#"{"annotations":{"a":"}\"{\\"},"finalizers":["x"],"uid":"u"}"#;
+        let check = |body: &str, expect: Option<&str>| {
+            let found = stored_metadata(body.as_bytes()).map(String::from_utf8_lossy);
+            assert_eq!(found.as_deref(), expect, "{body}");
+        };
+        check(&format!(r#"{{"metadata":{metadata},"spec":{{"metadata":{{}}}}}}"#), Some(metadata));
+        check(&format!(r#"{{"metadata":{metadata},"spec": this is never read"#), Some(metadata));
+        check(r#"{"spec":{},"metadata":{"uid":"u"}}"#, None);
+        check(r#"{"metadata":{"uid":"u}"#, None);
+        check("", None);
+        let object = parse(format!(r#"{{"metadata":{metadata},"z":1}}"#).as_bytes()).expect("parses");
+        let stored = Encoded::of(object.as_object().expect("an object")).expect("has a uid").at_revision(7);
+        let found = stored_metadata(&stored).and_then(|text| parse(text).ok());
+        let whole = parse(&stored).expect("parses");
+        assert_eq!(found.as_ref(), whole.as_object().and_then(|object| object.get("metadata")));
     }
 }

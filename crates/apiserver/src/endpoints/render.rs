@@ -5,7 +5,7 @@ use std::sync::Arc;
 use allotment_machinery::gotext::go_quote;
 use allotment_machinery::json;
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::object::{metadata_str, type_prefix};
+use allotment_machinery::object::{metadata_str, stored_metadata, type_prefix};
 use allotment_store::Revision;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -129,7 +129,7 @@ fn object(call: &Call<'_>, body: &Bytes) -> Result<ResponseBody, ApiError> {
         }
         Form::Whole => Ok(encoded(&whole(row, body)?, accept)),
         Form::Partial { list: true } => Err(wrong_form(call, false)),
-        Form::Partial { list: false } => Ok(encoded(&partial(&parsed(body)?, accept.meta_version), accept)),
+        Form::Partial { list: false } => Ok(encoded(&partial_of(body, accept.meta_version)?, accept)),
         Form::Table => {
             let shape = Shape::of(call)?;
             let object = whole_map(row, body)?;
@@ -178,7 +178,7 @@ fn list(call: &Call<'_>, page: &ListPage) -> Result<ResponseBody, ApiError> {
         }
         Form::Partial { list: false } => Err(wrong_form(call, true)),
         Form::Partial { list: true } => {
-            let items = bodies.map(|body| Ok(partial(&parsed(&body?)?, accept.meta_version)));
+            let items = bodies.map(|body| partial_of(&body?, accept.meta_version));
             let version = format!("meta.k8s.io/{}", accept.meta_version);
             let mut list = json!({"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata});
             if page.entries.is_empty() {
@@ -292,8 +292,19 @@ fn row_metadata(object: &Map) -> Value {
     }
 }
 
+/// The metadata of a stored object; nothing else of it is read, which may be a hundred times as much.
+fn partial_of(body: &[u8], version: &str) -> Result<Value, ApiError> {
+    match stored_metadata(body).and_then(|text| json::parse(text).ok()) {
+        Some(metadata) => Ok(partial_with(metadata, version)),
+        None => Ok(partial(&parsed(body)?, version)),
+    }
+}
+
 fn partial(object: &Map, version: &str) -> Value {
-    let metadata = object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    partial_with(object.get("metadata").cloned().unwrap_or_else(|| Value::Object(Map::new())), version)
+}
+
+fn partial_with(metadata: Value, version: &str) -> Value {
     let version = format!("meta.k8s.io/{version}");
     json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata})
 }
@@ -373,7 +384,7 @@ impl Shape {
                 put_whole_frame(&type_prefix(&row.api_version(), &row.kind.kind), kind, &body, &mut out);
                 Bytes::from(out)
             }
-            Form::Partial { .. } => value_frame(kind, &partial(&parsed(&body)?, self.accept.meta_version)),
+            Form::Partial { .. } => value_frame(kind, &partial_of(&body, self.accept.meta_version)?),
             Form::Table => {
                 let object = whole_map(row, &body)?;
                 value_frame(kind, &self.event_table(row, &object))

@@ -262,15 +262,16 @@ async fn prepared(
 
 /// `/status` takes the status, who owns it and, of most built-in kinds, metadata.
 fn with_status_of(row: &Row, old: &Map, mut new: Map) -> Map {
-    let mut object = old.clone();
     let keeps_metadata = row.kind.custom || row.kind.strategy.status_keeps_metadata();
     let members: &[&str] = if keeps_metadata { &["status"] } else { &["metadata", "status"] };
     let entries = ownership::take_entries(&mut new);
+    // What is replaced may be nearly all of it, and is not copied before.
+    let kept = old.iter().filter(|(name, _)| !members.contains(name));
+    let mut object: Map = kept.map(|(name, value)| (name.to_owned(), value.clone())).collect();
     for member in members {
-        match new.remove(member) {
-            Some(value) => object.insert(*member, value),
-            None => object.remove(member),
-        };
+        if let Some(value) = new.remove(member) {
+            object.insert(*member, value);
+        }
     }
     if let Some(metadata) = metadata_mut(&mut object) {
         match entries {

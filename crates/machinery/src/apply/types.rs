@@ -85,6 +85,11 @@ impl<'a> TypeRef<'a> {
         matches!(self.0, Kind::Nothing)
     }
 
+    /// Whether every value is of this type, with all that is in it.
+    pub(super) fn takes_anything(self) -> bool {
+        matches!(self.0, Kind::Deduced | Kind::Whole)
+    }
+
     /// Whether values are deduced, or any scalar among others is allowed without a name being given.
     pub(super) fn is_untyped(self) -> bool {
         match self.0 {
