@@ -372,6 +372,8 @@ spelled! {
         Conflicts,
         /// Of `Rendered` and `ChildrenValid`: entries are wrong under this parent, and left out.
         Invalid,
+        /// Of `Rendered`: what it comes to is more than an object may hold, and is not shown.
+        TooLarge,
         /// There is no CloudProfile of that name.
         ParentNotFound,
         /// The CloudProfile is being deleted once nobody uses it.

@@ -9,8 +9,13 @@ use super::dates::later;
 use super::parent::Parent;
 use super::versions::{VersionKey, dated, without};
 
-/// Most removed versions that a profile remembers. An annotation holds 256 KiB, and each takes up to about 200 bytes.
+/// Most removed versions that a profile remembers.
 const MAX_REMOVED: usize = 1_000;
+/// Most bytes that these may take as JSON: they stand in an annotation and in the status.
+const MAX_REMOVED_BYTES: usize = 192 * 1024;
+
+/// Most Shoots that are named for one version that they keep.
+const MOST_SHOOTS: usize = 20;
 
 /// What of a profile's versions has expired.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +56,17 @@ pub fn expire_private_profile(
             gone.insert(key);
             removed.push(RemovedVersion { path, version, expired_at, removed_at: Date::of(now) });
         } else {
-            in_use.push(ExpiredInUse { path, version, expired_at, shoots: users });
+            in_use.push(ExpiredInUse {
+                path,
+                version,
+                expired_at,
+                more_shoots: users
+                    .len()
+                    .checked_sub(MOST_SHOOTS)
+                    .filter(|more| *more > 0)
+                    .and_then(|more| more.try_into().ok()),
+                shoots: users.into_iter().take(MOST_SHOOTS).collect(),
+            });
         }
     }
     let spec = (!gone.is_empty()).then(|| {
@@ -107,12 +122,23 @@ fn sorted(mut removed: Vec<RemovedVersion>) -> Vec<RemovedVersion> {
 }
 
 /// What a profile remembers of its removed versions after more have gone: of each entry the last removal, and of more
-/// than a thousand those that went last.
+/// than a thousand, or than fit, those that went last.
 pub fn removed_versions(before: &[RemovedVersion], gone: &[RemovedVersion]) -> Vec<RemovedVersion> {
+    removed_within(MAX_REMOVED_BYTES, before, gone)
+}
+
+/// The same where there is room for so many bytes of JSON.
+pub(super) fn removed_within(room: usize, before: &[RemovedVersion], gone: &[RemovedVersion]) -> Vec<RemovedVersion> {
     let mut latest: BTreeMap<&str, &RemovedVersion> = BTreeMap::new();
     latest.extend(before.iter().chain(gone).map(|one| (one.path.as_str(), one)));
     let mut kept: Vec<&RemovedVersion> = latest.into_values().collect();
     kept.sort_by_key(|one| std::cmp::Reverse(one.removed_at.at()));
     kept.truncate(MAX_REMOVED);
-    sorted(kept.into_iter().cloned().collect())
+    let (room, mut taken) = (room.min(MAX_REMOVED_BYTES), "[]".len());
+    let fits = |one: &&&RemovedVersion| {
+        taken += serde_json::to_string(one).map_or(0, |text| text.len() + 1);
+        taken <= room
+    };
+    let fitting = kept.iter().take_while(fits).copied().cloned().collect();
+    sorted(fitting)
 }

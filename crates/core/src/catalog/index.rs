@@ -80,7 +80,7 @@ impl fmt::Display for ProfileKey {
 /// A Shoot as profiles see it: which one it uses, and which versions of it.
 #[derive(Clone, Debug)]
 pub struct KeptShoot {
-    /// Its metadata.
+    /// Of its metadata what it is called, its UID and resource version, whether it goes and what holds it.
     pub metadata: ObjectMeta,
     /// The profile that it uses; nothing where it names none that can be.
     pub profile: Option<ProfileKey>,
@@ -91,7 +91,18 @@ pub struct KeptShoot {
 impl KeptShoot {
     /// What there is to know of a Shoot.
     pub fn read(shoot: &Shoot) -> Self {
-        let metadata = ObjectMeta { managed_fields: None, ..shoot.metadata.clone() };
+        let whole = &shoot.metadata;
+        // What owners note on their Shoots is many times what a profile has to know of them.
+        let metadata = ObjectMeta {
+            name: whole.name.clone(),
+            namespace: whole.namespace.clone(),
+            uid: whole.uid.clone(),
+            resource_version: whole.resource_version.clone(),
+            deletion_timestamp: whole.deletion_timestamp.clone(),
+            // One that goes is there until its last finalizer is off.
+            finalizers: whole.finalizers.clone(),
+            ..ObjectMeta::default()
+        };
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let profile = reference(&shoot.spec, None).ok().map(|named| ProfileKey::of(&named, namespace));
         let (kubernetes, images) = versions_of(&shoot.spec);

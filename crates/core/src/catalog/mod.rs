@@ -13,6 +13,7 @@ mod expiry;
 mod explaining;
 mod index;
 mod keyed;
+mod listed;
 mod parent;
 mod plan;
 mod private;

@@ -4,6 +4,7 @@ use allotment_api::catalog::{CloudProfileSpec, Date, ImageVersion, KubernetesVer
 
 use super::certificates::{self, Certificate};
 use super::keyed::Keyed;
+use super::status::bytes_of;
 use super::versions::{VersionKey, kubernetes_versions};
 
 /// A CloudProfile, prepared once for any number of private profiles.
@@ -19,6 +20,7 @@ pub struct Parent {
     pub(super) volume_types: Keyed,
     pub(super) regions: Keyed,
     pub(super) certificates: Vec<Certificate>,
+    bytes: usize,
 }
 
 impl Parent {
@@ -35,6 +37,7 @@ impl Parent {
             volume_types: Keyed::new(&spec.volume_types, |entry| &entry.name),
             regions: Keyed::new(&spec.regions, |entry| &entry.name),
             // What does not read is refused where it is written, and kept as it is here.
+            bytes: bytes_of(&spec),
             certificates: bundle.and_then(|text| certificates::read(text).ok()).unwrap_or_default(),
             spec,
         }
@@ -48,6 +51,11 @@ impl Parent {
     /// What it offers itself.
     pub fn spec(&self) -> &CloudProfileSpec {
         &self.spec
+    }
+
+    /// How long its spec is as JSON.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Its Kubernetes versions.

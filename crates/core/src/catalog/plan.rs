@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use allotment_api::catalog::{
-    API_VERSION, CloudProfileSpec, FINALIZER, KeptProfile, KeptStatus, PrivateCloudProfileStatus,
-    REMOVE_EXPIRED_VERSIONS, REMOVED_VERSIONS, RemovedVersion,
+    API_VERSION, CloudProfileSpec, FINALIZER, KeptProfile, KeptStatus, Kubernetes, MachineImage,
+    PrivateCloudProfileStatus, REMOVE_EXPIRED_VERSIONS, REMOVED_VERSIONS, RemovedVersion, Shared,
 };
 use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -13,8 +13,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
+use super::expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_within};
 use super::index::{Catalog, KeptShoot, Offer, ProfileKey};
+use super::listed::listed;
 use super::status::{CloudView, ParentView, PrivateView, cloud_status, kept, private_status, recorded};
 use super::usage::last_meant;
 use super::versions::{VersionKey, dated};
@@ -71,6 +72,28 @@ pub enum ProfilePlan {
     },
 }
 
+impl ProfilePlan {
+    /// Whether it is to do what another plan, which was carried out, was to do already.
+    pub fn repeats(&self, carried_out: &Self) -> bool {
+        match (self, carried_out) {
+            (ProfilePlan::AddFinalizer(_), ProfilePlan::AddFinalizer(_)) => true,
+            (ProfilePlan::TakeOut { told: again, .. }, ProfilePlan::TakeOut { told, .. }) => again == told,
+            // Whether it is done hangs on what the API says of users; the next look goes by that.
+            (ProfilePlan::Release(_), _) => false,
+            (ProfilePlan::WriteStatus { write: again, .. }, ProfilePlan::WriteStatus { write, .. }) => {
+                again.kept == write.kept
+            }
+            (
+                ProfilePlan::Done { .. }
+                | ProfilePlan::AddFinalizer(_)
+                | ProfilePlan::TakeOut { .. }
+                | ProfilePlan::WriteStatus { .. },
+                _,
+            ) => false,
+        }
+    }
+}
+
 /// Decides about a profile. One that is not there needs nothing.
 pub fn decide_profile(catalog: &Catalog, profile: &ProfileKey, now: Timestamp) -> ProfilePlan {
     let plan = match profile {
@@ -101,8 +124,8 @@ fn decide_private(catalog: &Catalog, key: &ObjectKey, now: Timestamp) -> Option<
     let users = |image: &str, version: &str| view.image_users(image, version);
     let expiry = parent.map(|parent| expire_private_profile(view.spec, parent.parent, users, now));
     if let Some((expiry, spec)) = expiry.as_ref().and_then(|expiry| Some((expiry, expiry.spec.as_ref()?))) {
-        let removed = removed_versions(&recorded(&profile.metadata), &expiry.removed);
-        let versions = json!({"kubernetes": spec.kubernetes, "machineImages": listed(&spec.machine_images)});
+        let removed = removed_within(room(&profile.metadata), &recorded(&profile.metadata), &expiry.removed);
+        let versions = left_over(spec.kubernetes.as_ref(), &spec.machine_images);
         let mut patch = json!({"metadata": identity(&profile.metadata), "spec": versions});
         patch["metadata"]["annotations"] = json!({REMOVED_VERSIONS: json!(removed).to_string()});
         let told = format!("expired versions were taken out: {}", paths(&expiry.removed));
@@ -135,7 +158,7 @@ fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<Profile
     }
     let expiry = offer.says(REMOVE_EXPIRED_VERSIONS).then(|| expire_cloud(catalog, offer, now));
     if let Some((expiry, spec)) = expiry.as_ref().and_then(|expiry| Some((expiry, expiry.spec.as_ref()?))) {
-        let versions = json!({"kubernetes": spec.kubernetes, "machineImages": listed(&spec.machine_images)});
+        let versions = left_over(spec.kubernetes.as_ref(), &spec.machine_images);
         let patch = json!({"metadata": identity(&offer.metadata), "spec": versions}).to_string();
         let mut told = format!("expired versions were taken out: {}", paths(&expiry.removed));
         if spec.provider_config.is_some() {
@@ -166,6 +189,15 @@ fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<Profile
     Some(ProfilePlan::WriteStatus { told: begins_to_wait(view.conditions, &write), write, again })
 }
 
+/// How many bytes the annotations of an object leave for what was removed: without room for that, nothing could be.
+fn room(metadata: &ObjectMeta) -> usize {
+    /// Of all annotations of an object (`ValidateAnnotationsSize` of k8s.io/apimachinery), keys and values.
+    const MOST_BYTES: usize = 256 * 1024;
+    let others = metadata.annotations.iter().flatten().filter(|(key, _)| *key != REMOVED_VERSIONS);
+    let taken: usize = others.map(|(key, value)| key.len() + value.len()).sum();
+    MOST_BYTES.saturating_sub(taken + REMOVED_VERSIONS.len())
+}
+
 /// What of a CloudProfile's versions has expired. One that a private profile still names stays: that takes it out by
 /// itself, and would be wrong without it until then.
 fn expire_cloud(catalog: &Catalog, offer: &Offer, now: Timestamp) -> Expiry<CloudProfileSpec> {
@@ -178,10 +210,11 @@ fn expire_cloud(catalog: &Catalog, offer: &Offer, now: Timestamp) -> Expiry<Clou
     expire_cloud_profile(&offer.parent, specs(), |key| used.contains(key), now)
 }
 
-/// Whether what is written says that a private profile cannot be rendered whole.
+/// Whether what is written says that a private profile cannot be rendered whole, or not be shown.
 pub(super) fn is_invalid(status: &KeptStatus) -> bool {
     let rendered = find_condition(&status.conditions, ConditionType::Rendered);
-    rendered.is_some_and(|said| said.reason == CatalogReason::Invalid.as_str())
+    let reasons = [CatalogReason::Invalid, CatalogReason::TooLarge].map(CatalogReason::as_str);
+    rendered.is_some_and(|said| reasons.contains(&said.reason.as_str()))
 }
 
 fn finalizer(profile: &ProfileKey, metadata: &ObjectMeta, is_free: bool) -> Option<ProfilePlan> {
@@ -206,20 +239,20 @@ fn identity(metadata: &ObjectMeta) -> Value {
     json!({"name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version})
 }
 
-/// A list, or nothing at all: an image list that is left empty goes whole.
-fn listed<T: Serialize>(items: &[T]) -> Value {
-    if items.is_empty() { Value::Null } else { json!(items) }
+/// The versions that are left, as a merge patch says it: what it does not name stays as it is, so lists that are left
+/// empty have to be named.
+fn left_over(kubernetes: Option<&Shared<Kubernetes>>, images: &[Shared<MachineImage>]) -> Value {
+    let mut kubernetes = json!(kubernetes);
+    if let Some(members) = kubernetes.as_object_mut() {
+        members.entry("versions").or_insert(Value::Null);
+    }
+    json!({"kubernetes": kubernetes, "machineImages": if images.is_empty() { Value::Null } else { json!(images) }})
 }
 
 fn paths(removed: &[RemovedVersion]) -> String {
     /// Most that are told; an event takes a kilobyte.
     const MOST_PATHS: usize = 8;
-    let shown = removed.iter().take(MOST_PATHS).map(|one| format!("{} ({})", one.path, one.expired_at));
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    match removed.len().saturating_sub(MOST_PATHS) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    listed(removed.iter().map(|one| format!("{} ({})", one.path, one.expired_at)), MOST_PATHS)
 }
 
 /// What to tell when a deletion begins to wait: what the condition says.

@@ -8,9 +8,11 @@ use allotment_api::catalog::{
 use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
 
 use super::expiry::expire_private_profile;
 use super::index::{KeptShoot, Offer};
+use super::listed::listed;
 use super::parent::Parent;
 use super::render::render;
 use super::versions::VersionKey;
@@ -18,6 +20,13 @@ use crate::requests::Said;
 
 /// Most names, or errors, that a condition lists. It tells how many more there are.
 const MOST_NAMED: usize = 20;
+
+/// Most conflicts, and most versions that expired and stay, that a status lists.
+const MOST_CONFLICTS: usize = 100;
+/// Most bytes of an object: what etcd takes by default.
+const MOST_BYTES: usize = 1_572_864;
+/// Of these, what is left for those who own its fields and what API servers add.
+const SPARE_BYTES: usize = 64 * 1024;
 
 /// A private profile, and all that its status depends on.
 #[derive(Clone, Copy, Debug)]
@@ -92,12 +101,20 @@ pub fn private_status(view: &PrivateView<'_>) -> PrivateCloudProfileStatus {
         Some(ParentView { parent, .. }) => {
             let result = render(parent, view.spec);
             let said = said_of_rendering(result.conflicts.len(), result.faults.iter().map(ToString::to_string));
-            let name = view.metadata.name.clone().unwrap_or_default();
-            status.cloud_profile = Some(RenderedProfile::new(name, result.spec));
             status.conflicts = result.conflicts;
+            status.conflicts.truncate(MOST_CONFLICTS);
             let users = |image: &str, version: &str| view.image_users(image, version);
             status.expired_in_use = expire_private_profile(view.spec, parent, users, view.now).in_use;
-            said
+            status.expired_in_use.truncate(MOST_CONFLICTS);
+            let name = view.metadata.name.clone().unwrap_or_default();
+            let whole = RenderedProfile::new(name, result.spec);
+            match view.lacks_room_for(&whole, parent, &status) {
+                false => {
+                    status.cloud_profile = Some(whole);
+                    said
+                }
+                true => rendered(false, CatalogReason::TooLarge, TOO_LARGE.to_owned()),
+            }
         }
         None => rendered(false, CatalogReason::ParentNotFound, "there is nothing to render it over".to_owned()),
     };
@@ -106,7 +123,20 @@ pub fn private_status(view: &PrivateView<'_>) -> PrivateCloudProfileStatus {
     status
 }
 
+/// What is said of a profile that has no room for what it is rendered to. Shoots may use it all the same.
+const TOO_LARGE: &str =
+    "with what it is rendered to it would be larger than an object may be, so that is not shown: take entries out";
+
 impl PrivateView<'_> {
+    /// Whether it would be too large an object with that rendering in its status. Looked at closely only where it may be.
+    fn lacks_room_for(&self, whole: &RenderedProfile, parent: &Parent, rest: &PrivateCloudProfileStatus) -> bool {
+        let spec = bytes_of(self.spec);
+        // The conditions come on top; these are bounded.
+        let taken = SPARE_BYTES + bytes_of(self.metadata) + spec + bytes_of(rest);
+        let may_lack = taken + parent.bytes() + spec + SPARE_BYTES > MOST_BYTES;
+        may_lack && taken + bytes_of(whole) > MOST_BYTES
+    }
+
     /// Whether its parent is of the kind that there is.
     pub(super) fn names_a_cloud_profile(&self) -> bool {
         self.spec.parent.kind.as_deref().is_none_or(|kind| kind == "CloudProfile")
@@ -146,10 +176,32 @@ impl PrivateView<'_> {
     fn in_use(&self) -> Said {
         let names = self.shoots.iter().filter_map(|shoot| shoot.metadata.name.clone());
         let is_going = self.metadata.deletion_timestamp.is_some();
-        let by =
-            if self.shoots.is_empty() { "no Shoot uses it".to_owned() } else { format!("Shoots {}", listed(names)) };
+        let by = if self.shoots.is_empty() {
+            "no Shoot uses it".to_owned()
+        } else {
+            format!("Shoots {}", listed(names, MOST_NAMED))
+        };
         in_use(!self.shoots.is_empty(), is_going, by)
     }
+}
+
+/// How long the JSON of a value is.
+pub(super) fn bytes_of(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // A value that cannot be written is not written either.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 fn rendered(status: bool, reason: CatalogReason, message: String) -> Said {
@@ -158,12 +210,15 @@ fn rendered(status: bool, reason: CatalogReason, message: String) -> Said {
 
 fn said_of_rendering(conflicts: usize, faults: impl ExactSizeIterator<Item = String>) -> Said {
     if faults.len() > 0 {
-        return rendered(false, CatalogReason::Invalid, format!("left out: {}", listed(faults)));
+        return rendered(false, CatalogReason::Invalid, format!("left out: {}", listed(faults, MOST_NAMED)));
     }
     match conflicts {
         0 => rendered(true, CatalogReason::AllGood, "all of it is rendered".to_owned()),
         count => {
-            let message = format!("of {} the parent's holds: see status.conflicts", counted(count, "entry", "entries"));
+            let of_many =
+                if count > MOST_CONFLICTS { format!(" for the first {MOST_CONFLICTS}") } else { String::new() };
+            let entries = counted(count, "entry", "entries");
+            let message = format!("of {entries} the parent's holds: see status.conflicts{of_many}");
             rendered(true, CatalogReason::Conflicts, message)
         }
     }
@@ -182,14 +237,6 @@ fn in_use(is_used: bool, is_going: bool, by: String) -> Said {
     }
 }
 
-fn listed(names: impl Iterator<Item = String>) -> String {
-    let mut names: Vec<String> = names.collect();
-    let more = names.len().saturating_sub(MOST_NAMED);
-    names.truncate(MOST_NAMED);
-    let shown = names.join(", ");
-    if more == 0 { shown } else { format!("{shown} and {more} more") }
-}
-
 fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
@@ -201,7 +248,11 @@ pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
     let is_going = view.metadata.deletion_timestamp.is_some();
     let valid = match view.invalid {
         0 => (true, CatalogReason::AllGood, "every private profile is rendered whole".to_owned()),
-        count => (false, CatalogReason::Invalid, format!("{count} of {} invalid", uses_children(view.children))),
+        count => (
+            false,
+            CatalogReason::Invalid,
+            format!("{count} of {} invalid", counted(view.children, "private profile is", "private profiles are")),
+        ),
     };
     let valid = Said::new(ConditionType::ChildrenValid, valid.0, valid.1.as_str(), valid.2);
     let write = |said: Said| said.written(view.conditions, view.generation, view.now);
@@ -209,10 +260,6 @@ pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
         observed_generation: view.generation,
         conditions: [in_use(view.children + view.shoots > 0, is_going, uses), valid].map(write).into(),
     }
-}
-
-fn uses_children(children: usize) -> String {
-    counted(children, "private profile is", "private profiles are")
 }
 
 /// A status as it is kept once it is written; `rendered` is its `cloudProfile` as JSON.
@@ -437,5 +484,58 @@ mod tests {
                 "ChildrenValid=False Invalid: 1 of 2 private profiles are invalid",
             ],
         );
+    }
+
+    fn machine(number: usize, cpu: usize, padding: usize) -> Value {
+        json!({"name": format!("m{number}-{}", "x".repeat(padding)), "cpu": cpu.to_string(), "gpu": "0", "memory": "8Gi"})
+    }
+
+    #[test]
+    fn a_status_is_never_larger_than_an_object_may_be() {
+        let check = |inherited: usize, added: usize, expect: &str| {
+            let list =
+                |from: usize, count: usize| (from..from + count).map(|at| machine(at, 2, 200)).collect::<Vec<_>>();
+            let mut case = Case::new(json!({"machineTypes": list(100_000, added)}));
+            let spec = json!({"type": "t", "machineTypes": list(0, inherited)});
+            case.parent =
+                Some(Parent::new("central", serde_json::from_value::<CloudProfileSpec>(spec).expect("a spec")));
+            let status = case.status(&[], at(0));
+            let object = json!({"metadata": case.metadata, "spec": case.spec, "status": status}).to_string();
+            assert!(object.len() <= MOST_BYTES, "{inherited} and {added}: {} bytes", object.len());
+            let said = &status.conditions[0];
+            assert_eq!(format!("{}={} {}", said.type_, said.status, said.reason), expect, "{inherited} and {added}");
+            assert_eq!(status.cloud_profile.is_some(), said.status == "True");
+        };
+        check(10, 10, "Rendered=True AllGood");
+        check(5_200, 1, "Rendered=True AllGood");
+        check(6_000, 1, "Rendered=False TooLarge");
+        check(10, 2_500, "Rendered=True AllGood");
+        check(10, 3_100, "Rendered=False TooLarge");
+    }
+
+    #[test]
+    fn of_many_conflicts_the_first_are_listed_and_all_counted() {
+        let list = |cpu: usize| (0..500).map(|at| machine(at, cpu, 0)).collect::<Vec<_>>();
+        let mut case = Case::new(json!({"machineTypes": list(4)}));
+        let spec = json!({"type": "t", "machineTypes": list(2)});
+        case.parent = Some(Parent::new("central", serde_json::from_value::<CloudProfileSpec>(spec).expect("a spec")));
+        let status = case.status(&[], at(0));
+        assert_eq!(status.conflicts.len(), MOST_CONFLICTS);
+        let message = &status.conditions[0].message;
+        assert_eq!(message, "of 500 entries the parent's holds: see status.conflicts for the first 100");
+    }
+
+    #[test]
+    fn of_many_shoots_that_keep_a_version_the_first_are_named() {
+        let own = json!({"machineImages": [{"name": "own", "versions": [{"version": "1.0.0", "expirationDate": "2020-01-01T00:00:00Z"}]}]});
+        let mut case = Case::new(own);
+        let machine = json!({"type": "m", "image": {"name": "own", "version": "1.0.0"}});
+        let spec = json!({"provider": {"type": "t", "workers": [{"name": "w", "machine": machine}]}});
+        case.shoots = (0..25).map(|number| shoot(&format!("s{number:02}"), spec.clone())).collect();
+        let status = case.status(&[], at(0));
+        let [kept] = status.expired_in_use.as_slice() else { panic!("{:?}", status.expired_in_use) };
+        assert_eq!((kept.shoots.len(), kept.more_shoots), (20, Some(5)));
+        case.shoots.truncate(20);
+        assert_eq!(case.status(&[], at(0)).expired_in_use[0].more_shoots, None);
     }
 }

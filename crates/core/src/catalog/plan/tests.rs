@@ -411,3 +411,75 @@ fn without_its_parent_nothing_expires_and_all_comes_back_with_it() {
     let found: PrivateCloudProfile = model.read(PRIVATE, &key).expect("it is there");
     assert!(found.spec.machine_images.is_empty(), "what expired meanwhile goes");
 }
+
+#[test]
+fn the_last_version_goes_although_its_list_has_neighbours_that_stay() {
+    let kubernetes = |day| json!({"versions": [version("1.30.1", Some(day))], "unknown": {"a": 1}});
+    let key = ObjectKey::new("one", "own");
+    let mut model = Model::default();
+    model.create(CLOUD, parent_key(), json!({"type": "t", "kubernetes": kubernetes(1)}));
+    model.update(CLOUD, &parent_key(), |object| {
+        object["metadata"]["annotations"] = json!({REMOVE_EXPIRED_VERSIONS: "true"});
+    });
+    model.create(PRIVATE, key.clone(), json!({"parent": "central", "kubernetes": kubernetes(2)}));
+    model.settle(at(5));
+    let private: PrivateCloudProfile = model.read(PRIVATE, &key).expect("it is there");
+    assert_eq!(json!(private.spec.kubernetes), json!({"unknown": {"a": 1}}));
+    let parent: CloudProfile = model.read(CLOUD, &parent_key()).expect("it is there");
+    assert_eq!(json!(parent.spec.kubernetes), json!({"unknown": {"a": 1}}));
+    assert_eq!(model.events.len(), 2, "each is told once: {:?}", model.events);
+}
+
+#[test]
+fn what_was_removed_is_remembered_as_far_as_the_annotations_leave_room() {
+    /// What `ValidateAnnotationsSize` of k8s.io/apimachinery lets pass.
+    const MOST_BYTES: usize = 256 * 1024;
+    let name = |number: usize| format!("{number}.0.0-{}", "x".repeat(240));
+    let check = |others: usize, expect: std::ops::Range<usize>| {
+        let key = ObjectKey::new("one", "own");
+        let mut model = Model::default();
+        model.create(CLOUD, parent_key(), json!({"type": "t"}));
+        let versions: Vec<Value> = (0..900).map(|number| version(&name(number), Some(1))).collect();
+        let images = json!([{"name": "i".repeat(253), "versions": versions}]);
+        model.create(PRIVATE, key.clone(), json!({"parent": "central", "machineImages": images}));
+        model.update(PRIVATE, &key, |object| {
+            object["metadata"]["annotations"] = json!({"note": "x".repeat(others)});
+        });
+        model.settle(at(5));
+        let private: PrivateCloudProfile = model.read(PRIVATE, &key).expect("it is there");
+        let annotations = private.metadata.annotations.clone().expect("annotations");
+        let bytes: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        assert!(bytes <= MOST_BYTES, "{bytes} with {others} of others");
+        assert!(private.spec.machine_images.is_empty(), "they go all the same");
+        let kept = recorded(&private.metadata).len();
+        assert!(expect.contains(&kept), "{kept} with {others} of others");
+    };
+    check(0, 150..500);
+    check(MOST_BYTES - 10_000, 1..20);
+    check(MOST_BYTES - 100, 0..1);
+}
+
+#[test]
+fn a_plan_is_known_again_after_it_was_carried_out() {
+    let key = ProfileKey::Private(ObjectKey::new("one", "own"));
+    let dates = Dates {
+        parent_kubernetes: [Some(10), None],
+        parent_image: None,
+        child_kubernetes: [Some(None), None],
+        child_image: None,
+        own_images: [Some(10), None],
+        opted_in: false,
+    };
+    let mut model = landscape(&dates, 2);
+    model.settle(at(0));
+    let first = decide_profile(&model.catalog(), &key, at(10));
+    assert!(matches!(first, ProfilePlan::TakeOut { .. }), "{first:?}");
+    // Somebody puts back what is taken out.
+    let spec = model.read::<Value>(PRIVATE, &ObjectKey::new("one", "own")).expect("it is there")["spec"].clone();
+    model.carry_out(&first);
+    let second = decide_profile(&model.catalog(), &key, at(10));
+    assert!(!second.repeats(&first), "{second:?}");
+    model.update(PRIVATE, &ObjectKey::new("one", "own"), |object| object["spec"] = spec);
+    let third = decide_profile(&model.catalog(), &key, at(11));
+    assert!(third != first && third.repeats(&first), "{third:?}");
+}
