@@ -12,6 +12,8 @@ use crate::frame::ObjectKey;
 
 /// Most objects that are asked for one by one; if the mirrors lag by more, they are given time.
 const MOST_ASKED: usize = 100;
+/// Objects of one list call.
+const PAGE: u32 = 500;
 
 /// Brings what is known of a profile's users up to what the API says now, by lists of metadata that no cache answers.
 /// False: too much is not known yet.
@@ -42,20 +44,29 @@ where
         + DeserializeOwned,
     M: Mirrored,
 {
-    let there = listed.list_metadata(&ListParams::default()).await?;
-    let unknown: Vec<ObjectKey> = there
-        .items
-        .iter()
-        .filter(|object| !world.knows::<M>(&object.metadata))
-        .map(|object| ObjectKey::of(&object.metadata))
-        .collect();
-    if unknown.len() > MOST_ASKED {
-        return Ok(false);
+    let mut unknown = Vec::new();
+    let mut page = ListParams::default().limit(PAGE);
+    loop {
+        let there = listed.list_metadata(&page).await?;
+        let metadata = there.items.into_iter().map(|object| object.metadata);
+        unknown
+            .extend(metadata.filter(|metadata| !world.knows::<M>(metadata)).map(|metadata| ObjectKey::of(&metadata)));
+        if unknown.len() > MOST_ASKED {
+            return Ok(false);
+        }
+        match there.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => break,
+        }
     }
     for key in unknown {
         let api = Api::<K>::namespaced(client.clone(), &key.namespace);
-        if let Some(object) = api.get_opt(&key.name).await? {
-            world.seen(read(object));
+        let Some(object) = api.get_opt(&key.name).await? else { continue };
+        let metadata = object.meta().clone();
+        world.seen(read(object));
+        // What the mirror does not take is not known, whatever the reason.
+        if !world.knows::<M>(&metadata) {
+            return Ok(false);
         }
     }
     Ok(true)

@@ -12,7 +12,12 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource};
 
 use super::world::{CatalogWorld, Mirrored};
-use crate::frame::{Synced, Tasks, follow};
+use crate::frame::{Synced, Tasks, follow_paged};
+
+/// Private profiles of one list call: with what they are rendered to each may have a hundred kilobytes, and more.
+const PRIVATE_PAGE: u32 = 100;
+/// CloudProfiles, or Shoots, of one list call.
+const PAGE: u32 = 500;
 
 /// What is kept of an object, as the mirror takes it.
 #[derive(Clone, Debug)]
@@ -111,7 +116,7 @@ pub(crate) fn follow_shoots(tasks: &Tasks, client: &Client, synced: &Synced, wor
 /// Follows the private profiles.
 pub(crate) fn follow_private(tasks: &Tasks, client: &Client, synced: &Synced, world: &Arc<CatalogWorld>) {
     let (api, synced, world) = (Api::<KeptProfile>::all(client.clone()), synced.clone(), world.clone());
-    tasks.spawn(follow(api, "", synced, move |event| world.watched(event)));
+    tasks.spawn(follow_paged(api, PRIVATE_PAGE, synced, move |event| world.watched(event)));
 }
 
 fn follow_read<K, T>(tasks: &Tasks, client: &Client, synced: &Synced, world: &Arc<CatalogWorld>)
@@ -122,7 +127,7 @@ where
 {
     let (api, synced, world) = (Api::<K>::all(client.clone()), synced.clone(), world.clone());
     tasks.spawn(async move {
-        follow(api, "", synced, move |event| {
+        follow_paged(api, PAGE, synced, move |event| {
             world.watched(match event {
                 Event::Apply(object) => Event::Apply(Followed::<T>::read(object)),
                 Event::Delete(object) => Event::Delete(Followed::<T>::read(object)),

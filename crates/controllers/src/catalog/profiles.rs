@@ -20,10 +20,8 @@ use super::world::{CatalogWorld, profile_of};
 use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, warn_of};
 
 const MANAGER: &str = "allot-catalog";
-/// Writes of one pass; more means that something flaps, and others are let in between.
+/// Writes of one pass; more means that somebody undoes them.
 const MOST_STEPS: usize = 8;
-/// When to ask the API again whether anybody uses a profile, where the mirrors lag.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// How long a call may take. All writes say which state they were decided on, so that one more try does no harm.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 /// Of what a status write leaves behind the metadata say all that is not known.
@@ -48,24 +46,31 @@ impl Profiles {
     }
 
     /// Whether the plan is the same after a look at what the API itself says of users.
-    async fn is_confirmed(&self, profile: &ProfileKey, plan: &ProfilePlan) -> Result<Confirmed, ReconcileError> {
-        if !catch_up(&self.client, &self.world, profile).await? {
-            return Ok(Confirmed::NotYet);
-        }
+    async fn is_confirmed(&self, profile: &ProfileKey, plan: &ProfilePlan) -> Result<bool, ReconcileError> {
+        self.catch_up(profile).await?;
         // Dates that pass meanwhile change nothing about who uses what.
         let same = std::mem::discriminant(&self.decide(profile)) == std::mem::discriminant(plan);
-        Ok(if same { Confirmed::Yes } else { Confirmed::No })
+        Ok(same)
+    }
+
+    /// Brings what is known of its users up to what the API says. Where the mirrors lag too far behind for that it is a
+    /// failure, so that each further try waits longer.
+    async fn catch_up(&self, profile: &ProfileKey) -> Result<(), ReconcileError> {
+        match in_time(catch_up(&self.client, &self.world, profile)).await? {
+            true => Ok(()),
+            false => Err(ReconcileError::Behind { profile: profile.to_string() }),
+        }
     }
 
     async fn tell(&self, profile: &ProfileKey, reason: EventReason, told: &str) -> Result<(), kube::Error> {
         match profile {
             ProfileKey::Cloud(name) => {
                 let Some(offer) = self.world.with(|catalog| catalog.profile(name).cloned()) else { return Ok(()) };
-                warn_of(&self.client, &self.seams, &Followed::<Offer>(offer), reason, told).await
+                in_time(warn_of(&self.client, &self.seams, &Followed::<Offer>(offer), reason, told)).await
             }
             ProfileKey::Private(key) => {
                 let Some(private) = self.world.with(|catalog| catalog.private(key).cloned()) else { return Ok(()) };
-                warn_of(&self.client, &self.seams, private.as_ref(), reason, told).await
+                in_time(warn_of(&self.client, &self.seams, private.as_ref(), reason, told)).await
             }
         }
     }
@@ -125,39 +130,30 @@ impl Profiles {
                 return Ok(Some(self.at(*again)));
             }
             ProfilePlan::AddFinalizer(write) => self.patch(write).await?,
-            ProfilePlan::Release(write) => match self.is_confirmed(profile, plan).await? {
-                Confirmed::Yes => self.patch(write).await?,
-                Confirmed::No => {}
-                Confirmed::NotYet => return Ok(Some(Next::After(ASK_AGAIN))),
-            },
-            ProfilePlan::TakeOut { .. } => {
-                if matches!(self.is_confirmed(profile, plan).await?, Confirmed::NotYet) {
-                    return Ok(Some(Next::After(ASK_AGAIN)));
+            ProfilePlan::Release(write) => {
+                if self.is_confirmed(profile, plan).await? {
+                    self.patch(write).await?;
                 }
+            }
+            ProfilePlan::TakeOut { .. } => {
+                self.catch_up(profile).await?;
                 // What goes may have become less.
                 if let ProfilePlan::TakeOut { write, told } = self.decide(profile) {
-                    self.tell(profile, EventReason::VersionsRemoved, &told).await?;
                     self.patch(&write).await?;
+                    self.tell(profile, EventReason::VersionsRemoved, &told).await?;
                 }
             }
             ProfilePlan::WriteStatus { write, told, again } => {
+                self.put_status(write).await?;
+                // Told once it is so: of a write that was refused nobody should read.
                 if let Some(told) = told {
                     self.tell(profile, EventReason::DeletionBlocked, told).await?;
                 }
-                self.put_status(write).await?;
                 return Ok(Some(self.at(*again)));
             }
         }
         Ok(None)
     }
-}
-
-/// What the API says of a plan that was made on mirrors.
-enum Confirmed {
-    Yes,
-    No,
-    /// The mirrors lag too far behind.
-    NotYet,
 }
 
 /// Whether metadata of after a write of ours go with the spec that is known.
@@ -210,12 +206,18 @@ impl Reconcile for Profiles {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         let profile = profile_of(key);
+        let mut before: Option<ProfilePlan> = None;
         for _ in 0..MOST_STEPS {
             let plan = self.decide(&profile);
+            // It was carried out, and nothing came of it.
+            if before.as_ref().is_some_and(|before| plan.repeats(before)) {
+                break;
+            }
             if let Some(next) = self.carry_out(&profile, &plan).await? {
                 return Ok(next);
             }
+            before = Some(plan);
         }
-        Ok(Next::After(Duration::from_millis(1)))
+        Err(ReconcileError::Restless { profile: profile.to_string() })
     }
 }

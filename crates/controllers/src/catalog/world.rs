@@ -80,11 +80,16 @@ impl CatalogWorld {
         self.change(false, |state| K::mirror(state).written(object).into_iter().collect());
     }
 
-    /// Whether an object is known in that state.
+    /// Whether an object is known in that state or a later one.
     pub(crate) fn knows<K: Mirrored>(&self, metadata: &kube::api::ObjectMeta) -> bool {
         let state = self.read();
-        let known = K::mirrored(&state).get(&ObjectKey::of(metadata));
-        known.is_some_and(|known| known.meta().resource_version == metadata.resource_version)
+        let Some(known) = K::mirrored(&state).get(&ObjectKey::of(metadata)) else { return false };
+        let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<u64>().ok());
+        let (have, listed) = (&known.meta().resource_version, &metadata.resource_version);
+        match (number(have), number(listed)) {
+            (Some(have), Some(listed)) => have >= listed,
+            _ => have == listed,
+        }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {

@@ -134,9 +134,9 @@ impl<K: Resource> Mirror<K> {
         self.incoming = Some(BTreeMap::new());
     }
 
-    /// An object of the relist.
+    /// An object of the relist. Until that is complete it counts for nothing: what is read meanwhile is newer than all that is
+    /// kept.
     pub fn reset_item(&mut self, object: K) {
-        self.watched = self.watched.max(version(&object));
         let key = ObjectKey::of(object.meta());
         self.incoming.get_or_insert_default().insert(key, kept(object));
     }
@@ -144,6 +144,8 @@ impl<K: Resource> Mirror<K> {
     /// The relist is complete: what it lacks is gone, unless it is newer than all that the list showed.
     pub fn end_reset(&mut self) -> Vec<Change<K>> {
         let incoming = self.incoming.take().unwrap_or_default();
+        let newest = incoming.values().map(|object| version(object.as_ref())).max().unwrap_or(0);
+        self.watched = self.watched.max(newest);
         let mut changes = Vec::new();
         let gone: Vec<ObjectKey> = self
             .objects
@@ -265,6 +267,24 @@ mod tests {
         assert_eq!(changes, [("gone".to_owned(), false), ("changed".to_owned(), true), ("new".to_owned(), true)]);
         assert_eq!(names(&mirror).len(), 4);
         assert!(mirror.is_synced());
+    }
+
+    #[test]
+    fn what_is_read_while_a_relist_is_under_way_is_kept() {
+        let mut mirror = Mirror::default();
+        mirror.apply(object("a", 5));
+        mirror.begin_reset();
+        mirror.reset_item(object("b", 200));
+        assert!(mirror.written(object("s", 100)).is_some(), "the relist may end in an hour, or never");
+        assert!(mirror.get(&ObjectKey::new("n", "s")).is_some());
+        mirror.begin_reset();
+        assert!(mirror.written(object("t", 101)).is_some(), "the first relist broke off");
+        for (name, at) in [("a", 5), ("b", 200), ("s", 100)] {
+            mirror.reset_item(object(name, at));
+        }
+        mirror.end_reset();
+        assert_eq!(names(&mirror), [("a".to_owned(), 5), ("b".to_owned(), 200), ("s".to_owned(), 100)], "t is gone");
+        assert!(mirror.written(object("t", 101)).is_none(), "the watch has passed it");
     }
 
     #[test]

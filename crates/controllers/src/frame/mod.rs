@@ -30,7 +30,7 @@ pub use tasks::Tasks;
 pub use troubles::Troubles;
 pub use watch::chain;
 pub(crate) use watch::told;
-pub use watch::{Synced, advice, follow, tell};
+pub use watch::{Synced, advice, follow, follow_paged, tell};
 pub use whole::{Kept, Mended, Whole};
 pub(crate) use worker::AT_ONCE;
 pub use worker::{Next, Reconcile, ReconcileError, work};

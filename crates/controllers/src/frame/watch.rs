@@ -20,7 +20,7 @@ use super::Troubles;
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 /// The longest wait between two tries; short, since a server that restarts is back within seconds.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
-/// Objects of one list call: large enough for few calls, small enough for bounded replies.
+/// Objects of one list call: large enough for few calls, small enough for bounded replies where each has some kilobytes.
 const PAGE: u32 = 2_000;
 
 /// Tells how many kinds have been listed at least once. Those who wait are woken in the order in which
@@ -76,11 +76,26 @@ fn wait(failures: u32) -> Duration {
 
 /// Follows all objects of `api` and hands every event to `sink`. Ends when it is dropped.
 /// `labels` is a label selector; empty for everything.
-pub async fn follow<K>(api: Api<K>, labels: &str, synced: Synced, mut sink: impl FnMut(Event<K>) + Send)
+pub async fn follow<K>(api: Api<K>, labels: &str, synced: Synced, sink: impl FnMut(Event<K>) + Send)
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let config = watcher::Config::default().page_size(PAGE).labels(labels);
+    follow_by(api, config, synced, sink).await;
+}
+
+/// The same for a kind of large objects, so many of which are listed at once.
+pub async fn follow_paged<K>(api: Api<K>, page: u32, synced: Synced, sink: impl FnMut(Event<K>) + Send)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    follow_by(api, watcher::Config::default().page_size(page), synced, sink).await;
+}
+
+async fn follow_by<K>(api: Api<K>, config: watcher::Config, synced: Synced, mut sink: impl FnMut(Event<K>) + Send)
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
     let mut events = std::pin::pin!(watcher::watcher(api, config));
     let (mut listed, mut failures) = (false, 0u32);
     while let Some(event) = events.next().await {

@@ -51,6 +51,18 @@ pub enum ReconcileError {
         /// The Cluster.
         cluster: ObjectKey,
     },
+    /// What is written is undone, or does not hold.
+    #[error("{profile} does not come to rest: what is written to it does not stay; find out who else writes it")]
+    Restless {
+        /// The profile.
+        profile: String,
+    },
+    /// What is known of an object's users is older than what the API says of them, and by much.
+    #[error("who uses {profile} is not known yet: watches lag behind")]
+    Behind {
+        /// The profile.
+        profile: String,
+    },
     /// The process of a provider could not be started or ended.
     #[error("the provider cannot be run")]
     Runner(#[from] crate::providers::RunnerError),
@@ -64,9 +76,11 @@ impl ReconcileError {
     fn is_race(&self) -> bool {
         match self {
             ReconcileError::Api(error) => is_conflict(error) || is_gone(error) || is_ending(error),
+            ReconcileError::Behind { .. } => true,
             ReconcileError::NoToken { .. }
             | ReconcileError::Taken { .. }
             | ReconcileError::Slow { .. }
+            | ReconcileError::Restless { .. }
             | ReconcileError::Runner(_)
             | ReconcileError::Provider(_) => false,
         }
