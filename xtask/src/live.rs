@@ -16,11 +16,12 @@ use crate::server::build;
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
-const CASES: [&str; 14] = [
+const CASES: [&str; 15] = [
     "access::",
     "admission::",
     "beside::",
     "catalog_admission::",
+    "catalog_applied::",
     "contract::",
     "credentials::",
     "deletion::",
@@ -44,7 +45,7 @@ pub(crate) fn cases() -> Result<()> {
     run(&mut command)
 }
 
-/// Runs the commands of the document about `allot controllers`.
+/// Runs the commands of the documents about `allot controllers` and the catalog.
 pub(crate) fn document() -> Result<()> {
     let (assets, binary) = (assets::install()?, build()?);
     let kubectl = &assets.kubectl.last().context("no kubectl is installed")?.1;

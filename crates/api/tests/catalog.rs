@@ -55,6 +55,13 @@ fn amounts_and_dates_are_kept_as_text_and_compared_by_what_they_say() {
     assert!(amount(json!("4")) != amount(json!("x")) && amount(json!("x")) == amount(json!("x")));
     assert_eq!(Date::new("2024-06-06T02:00:00+02:00"), Date::new("2024-06-06T00:00:00Z"));
     assert!(Date::new("2023-08-8T23:59:59Z").at().is_none());
+    for never in ["9999-12-31T23:59:59Z", "9999-12-31T00:00:00+02:00", "9999-12-30T23:59:59.999Z"] {
+        assert!(Date::new(never).at() > Date::new("9999-12-30T00:00:00Z").at(), "{never}");
+        assert_eq!(Date::new(never).text(), never);
+    }
+    for none in ["9999-12-32T00:00:00Z", "9999-12-31", "9999-12-31T24:00:00Z"] {
+        assert!(Date::new(none).at().is_none(), "{none}");
+    }
     assert_eq!(serde_json::to_value(Date::new("2023-08-8")).expect("JSON"), json!("2023-08-8"));
 }
 

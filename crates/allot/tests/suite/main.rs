@@ -8,6 +8,7 @@ mod admission;
 mod beside;
 mod catalog;
 mod catalog_admission;
+mod catalog_applied;
 mod children;
 mod commands;
 mod contract;

@@ -1,0 +1,124 @@
+//! Server-side apply of PrivateCloudProfiles: whoever applied a manifest may apply it again, whatever the platform took out of
+//! the object meanwhile. On every backend alike.
+
+use std::time::{Duration, SystemTime};
+
+use allotment_api::catalog::{CloudProfile, Date, PrivateCloudProfile};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::admission::ask;
+use crate::harness::{Folder, Up, client, create, make_namespace, until};
+
+/// A date so many seconds ahead.
+fn ahead(seconds: u64) -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let at = (since + Duration::from_secs(seconds)).as_secs();
+    let at = Timestamp::from_second(i64::try_from(at).expect("small")).expect("a time");
+    Date::of(at).text().to_owned()
+}
+
+fn image(version: &str) -> Value {
+    json!({"version": version, "cri": [{"name": "containerd"}], "architectures": ["amd64"]})
+}
+
+/// One version whose private date is to matter, and one that never expires.
+fn central(until: &str) -> Value {
+    let mut inherited = image("1.0.0");
+    inherited["expirationDate"] = json!(until);
+    json!({"metadata": {"name": "central"}, "spec": {"type": "local",
+        "kubernetes": {"versions": [
+            {"version": "1.30.1", "expirationDate": until}, {"version": "1.30.2", "expirationDate": until}, {"version": "1.31.0"}]},
+        "machineImages": [{"name": "linux", "versions": [inherited, image("2.0.0")]}],
+        "machineTypes": [{"name": "small", "cpu": "2", "gpu": "0", "memory": "8Gi"}],
+        "regions": [{"name": "here"}]}})
+}
+
+fn own(kubernetes: &Value, images: &Value) -> Value {
+    json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "PrivateCloudProfile", "metadata": {"name": "own"},
+        "spec": {"parent": "central", "kubernetes": {"versions": kubernetes}, "machineImages": images}})
+}
+
+/// A platform with a parent, and the private profiles of namespace `team`.
+async fn landscape(until: &str) -> (Client, Api<PrivateCloudProfile>, Up, Folder) {
+    let folder = Folder::new();
+    let up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    create(&Api::<CloudProfile>::all(admin.clone()), central(until)).await;
+    make_namespace(&admin, "team").await;
+    (admin.clone(), Api::namespaced(admin, "team"), up, folder)
+}
+
+/// The versions that a profile names itself.
+fn names(profile: &PrivateCloudProfile) -> Vec<String> {
+    let kubernetes = profile.spec.kubernetes.iter().flat_map(|own| own.versions.iter().map(|own| own.version.clone()));
+    let images = profile.spec.machine_images.iter();
+    let images =
+        images.flat_map(|image| image.versions.iter().map(|version| format!("{} {}", image.name, version.version)));
+    kubernetes.chain(images).collect()
+}
+
+fn removed(profile: &PrivateCloudProfile) -> usize {
+    profile.status.as_ref().map_or(0, |status| status.removed.len())
+}
+
+#[tokio::test]
+async fn a_manifest_is_applied_again_after_some_of_its_versions_were_taken_out() {
+    let soon = ahead(5);
+    // The parent's dates pass first, so that a later one of the child's is what holds.
+    let (_, private, _up, _folder) = landscape(&ahead(2)).await;
+    let late = "2099-01-01T00:00:00Z";
+    let dated = |version: &str, date: &str| {
+        let mut version = image(version);
+        version["expirationDate"] = json!(date);
+        version
+    };
+    let kubernetes =
+        json!([{"version": "1.30.1", "expirationDate": soon}, {"version": "1.30.2", "expirationDate": late}]);
+    let images = json!([
+        {"name": "linux", "versions": [{"version": "1.0.0", "expirationDate": soon}]},
+        {"name": "own", "versions": [dated("1.0.0", &soon), dated("2.0.0", late)]}]);
+    let manifest = own(&kubernetes, &images);
+    let apply = || async {
+        let params = PatchParams::apply("gitops");
+        private.patch("own", &params, &Patch::Apply(&manifest)).await.expect("it is accepted without force")
+    };
+    let all = ["1.30.1", "1.30.2", "linux 1.0.0", "own 1.0.0", "own 2.0.0"];
+    assert_eq!(names(&apply().await), all);
+
+    let left = ["1.30.2", "own 2.0.0"];
+    until(&private, "own", |profile| removed(profile) == 3).await;
+    let again = apply().await;
+    assert_eq!(names(&again), left, "an entry came back");
+    let still = apply().await;
+    assert_eq!((names(&still), removed(&still)), (names(&again), 3));
+}
+
+#[tokio::test]
+async fn entries_that_cannot_be_told_apart_are_refused_by_their_field() {
+    let (admin, _, _up, _folder) = landscape("2098-01-01T00:00:00Z").await;
+    let path = "/apis/core.gardener.cloud/v1beta1/namespaces/team/privatecloudprofiles";
+    // The embedded server names entries by their keys, kube-apiserver by their places.
+    let refused = |kubernetes: Value, images: Value, expect: [&'static str; 2]| {
+        let admin = admin.clone();
+        async move {
+            let answer = ask(&admin, "POST", path, &own(&kubernetes, &images)).await;
+            let message = answer.body["message"].as_str().unwrap_or_default().to_owned();
+            let is_said = expect.iter().all(|part| message.contains(part));
+            assert!(answer.code == 422 && is_said, "{expect:?}: {} {message}", answer.code);
+        }
+    };
+    let version = json!({"version": "1.30.1", "expirationDate": "2099-01-01T00:00:00Z"});
+    refused(json!([version, version]), json!([]), ["spec.kubernetes.versions[1]", "Duplicate value"]).await;
+    let nameless = json!([{"expirationDate": "2099-01-01T00:00:00Z"}]);
+    refused(nameless, json!([]), ["spec.kubernetes.versions[0].version", "Required value"]).await;
+    let images = json!([{"name": "own", "versions": [image("1.0.0")]}, {"name": "own", "versions": [image("2.0.0")]}]);
+    refused(json!([]), images, ["spec.machineImages[1]", "Duplicate value"]).await;
+    refused(json!([]), json!([{"versions": [image("1.0.0")]}]), ["spec.machineImages[0].name", "Required value"]).await;
+    let twice = json!([{"name": "own", "versions": [image("1.0.0"), image("1.0.0")]}]);
+    refused(json!([]), twice, [".versions[1]", "Duplicate value"]).await;
+    let nameless = json!([{"name": "own", "versions": [{"architectures": ["amd64"]}]}]);
+    refused(json!([]), nameless, [".versions[0].version", "Required value"]).await;
+}
