@@ -50,8 +50,9 @@ fn main() -> ExitCode {
 fn usage_code() -> Code {
     let typed = Cli::command().ignore_errors(true).try_get_matches().ok();
     let catalog = typed.as_ref().and_then(|typed| typed.subcommand_matches("catalog"));
-    match catalog.and_then(|catalog| catalog.subcommand_name()) {
-        Some("lint") => Code::Denied,
+    match catalog.and_then(|catalog| catalog.subcommand()) {
+        Some(("lint", _)) => Code::Denied,
+        Some(("diff", words)) if words.get_flag("exit_code") => Code::Denied,
         _ => Code::Usage,
     }
 }

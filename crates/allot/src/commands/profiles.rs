@@ -19,8 +19,8 @@ use crate::output;
 const PRIVATE_PAGE: u32 = 100;
 /// CloudProfiles of one page: they are large, and few.
 const PROFILE_PAGE: u32 = 50;
-/// How many kinds a catalog is made of.
-const KINDS: usize = 3;
+/// Most objects whose profile is not there that are told one by one.
+const MOST_TOLD: usize = 20;
 
 /// A private profile, and the CloudProfile that it adds to.
 pub(super) async fn private_with_parent(
@@ -55,8 +55,10 @@ pub(super) struct Landscape {
     pub(super) catalog: Catalog,
     /// The names of the CloudProfiles, in their order.
     pub(super) cloud_profiles: Vec<String>,
-    /// What may not be listed, in words.
+    /// What may not be seen or is not there, in words.
     pub(super) unseen: Vec<String>,
+    /// Which of that is not there.
+    pub(super) absent: Vec<String>,
     private: Vec<ObjectKey>,
     shoots: Vec<(ObjectKey, Option<ProfileKey>)>,
     /// Whether all private profiles that there may be were seen.
@@ -66,18 +68,18 @@ pub(super) struct Landscape {
 }
 
 impl Landscape {
-    /// Reads what may be seen, private profiles and Shoots of one namespace or of all. What may not be is kept to be told;
-    /// it is an error if that is everything.
+    /// Reads CloudProfiles, and of the private profiles and Shoots of one namespace or of all what may be seen. What may not be
+    /// is kept to be told; CloudProfiles have to be seen, since dates, and what a private profile comes to, hang on them.
     pub(super) async fn read(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
         // Who uses something comes before what it uses: what a Shoot names is there, if it is at all.
         let mut there = Landscape::users(platform, namespace).await?;
         let profiles =
             reading::by_pages::<CloudProfile, CloudProfile, _>(platform, None, PROFILE_PAGE, Offer::new, |_| {});
-        let profiles = there.seen(profiles.await)?;
-        profiles.into_iter().flatten().for_each(|offer| there.add_profile(offer));
-        if there.unseen.len() == KINDS {
-            return Err(anyhow!("{}{}", there.unseen.swap_remove(0), hint(namespace)));
-        }
+        let Some(profiles) = there.seen(profiles.await)? else {
+            let why = there.unseen.pop().unwrap_or_default();
+            return Err(anyhow!("{why}; without CloudProfiles it cannot be told what expires"));
+        };
+        profiles.into_iter().for_each(|offer| there.add_profile(offer));
         Ok(there)
     }
 
@@ -105,9 +107,11 @@ impl Landscape {
             Err(error) => {
                 let why = format!("{place}: {}", client::explain(&error));
                 match error {
-                    kube::Error::Api(status) if [403, 404].contains(&status.code) => self.unseen.push(why),
+                    kube::Error::Api(status) if status.code == 404 => self.absent.push(place.to_owned()),
+                    kube::Error::Api(status) if status.code == 403 => {}
                     _ => return Err(anyhow!(why)),
                 }
+                self.unseen.push(why);
                 Ok(None)
             }
         }
@@ -174,16 +178,25 @@ impl Landscape {
         self.unseen.iter().for_each(|why| output::note(&format!("not shown: {why}{hint}")));
     }
 
-    /// Says on stderr what may not be seen, and what names something that is not there.
+    /// Says on stderr what may not be seen, and what names something that is not there: of many the first.
     pub(super) fn tell(&self, namespace: Option<&str>) {
         self.tell_unseen(namespace);
-        for key in &self.private {
-            let parent = self.catalog.private(key).map(|private| private.spec.parent.name.as_str());
-            if let Some(parent) = parent.filter(|parent| self.catalog.profile(parent).is_none()) {
-                output::note(&format!("not shown: PrivateCloudProfile {key}: there is no CloudProfile {parent:?}"));
-            }
+        let mut lost = self.lost();
+        lost.by_ref().take(MOST_TOLD).for_each(|why| output::note(&format!("not shown: {why}")));
+        match lost.count() {
+            0 => {}
+            more => output::note(&format!("not shown: {more} more of which the profile is not there")),
         }
-        for (shoot, profile) in &self.shoots {
+    }
+
+    /// What names a profile that is not there, and which.
+    fn lost(&self) -> impl Iterator<Item = String> {
+        let private = self.private.iter().filter_map(|key| {
+            let parent = self.catalog.private(key)?.spec.parent.name.as_str();
+            let is_lost = self.catalog.profile(parent).is_none();
+            is_lost.then(|| format!("PrivateCloudProfile {key}: there is no CloudProfile {parent:?}"))
+        });
+        let shoots = self.shoots.iter().filter_map(|(shoot, profile)| {
             let why = match profile {
                 None => "it names no profile".to_owned(),
                 Some(ProfileKey::Cloud(name)) if self.catalog.profile(name).is_none() => {
@@ -192,10 +205,11 @@ impl Landscape {
                 Some(ProfileKey::Private(key)) if self.are_private_seen && self.catalog.private(key).is_none() => {
                     format!("there is no PrivateCloudProfile {key}")
                 }
-                Some(_) => continue,
+                Some(_) => return None,
             };
-            output::note(&format!("not shown: Shoot {shoot}: {why}"));
-        }
+            Some(format!("Shoot {shoot}: {why}"))
+        });
+        private.chain(shoots)
     }
 }
 

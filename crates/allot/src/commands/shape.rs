@@ -85,7 +85,8 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn shown(path: &Path) -> String {
+/// A file as messages name it.
+pub(super) fn shown(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "stdin".to_owned(),
         _ => path.display().to_string(),

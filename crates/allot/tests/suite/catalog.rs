@@ -214,6 +214,8 @@ fn lint_ends_with_what_it_found() {
     assert_eq!(wrong(&["--context", "x", "catalog", "lint"]), Some(2));
     assert_eq!(wrong(&["catalog", "lint", "--help"]), Some(0));
     assert_eq!(wrong(&["catalog", "render", "--no-such-flag"]), Some(64));
+    assert_eq!(wrong(&["catalog", "diff", "--exit-code", "--no-such-flag", "x"]), Some(2));
+    assert_eq!(wrong(&["catalog", "diff", "--no-such-flag", "x"]), Some(64));
     assert_eq!(wrong(&["request", "catalog", "lint"]), Some(64));
 }
 
@@ -255,6 +257,39 @@ fn differences_are_told_by_key_and_what_the_parent_holds_against_is_marked() {
                 namespace with -n\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), hint));
     assert_eq!(missing(&["own", "--exit-code"]).status.code(), Some(2));
+}
+
+#[test]
+fn lists_are_read_as_kubectl_prints_them() {
+    let indented = |text: &str| {
+        let documents = text.split("---\n").filter(|text| text.contains("core.gardener.cloud"));
+        let item = |text: &str| {
+            let lines: Vec<String> = text.trim().lines().map(|line| format!("  {line}")).collect();
+            format!("- {}\n", lines.join("\n").trim_start())
+        };
+        documents.map(item).collect::<String>()
+    };
+    let (central, team) = (indented(CENTRAL), indented(TEAM));
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n{central}{team}");
+    let found =
+        "all.yaml: CloudProfile central: spec.machineImages[suse].versions[15.10].version: 15.10: a version is a text";
+    let (_folder, output) = catalog(&[("all.yaml", &list)], &["lint", "--at", AT]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(found), "{}", text(&output.stdout));
+
+    // A list of one kind need not say it again; a list beside other documents counts as well.
+    let bare = |text: &str| {
+        let said = text.replace("apiVersion: core.gardener.cloud/v1beta1\n  kind: CloudProfile\n  ", "");
+        format!("apiVersion: core.gardener.cloud/v1beta1\nkind: CloudProfileList\nitems:\n{said}")
+    };
+    assert!(!bare(&central).contains("kind: CloudProfile\n"));
+    let stream = format!("{TEAM}---\n{}", bare(&central));
+    let (_folder, output) = catalog(&[("all.yaml", &stream)], &["render", "--at", AT]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("name: own"), "{}", text(&output.stdout));
+    let none = "apiVersion: v1\nkind: List\nitems: []\n";
+    let (_folder, output) = catalog(&[("none.yaml", none)], &["lint"]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
 }
 
 const SHOOTS: &str = "

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use allotment_api::catalog::{CloudProfile, PrivateCloudProfile, Shoot};
 use allotment_machinery::yaml;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, ResourceExt};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, ResourceExt};
 use kube::config::Kubeconfig;
 use serde_json::Value;
 
-use crate::harness::{Folder, Up, allot, client, make_namespace};
+use crate::harness::{Folder, Up, allot, client, make_namespace, until};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/catalog/");
 
@@ -94,4 +96,89 @@ async fn profiles_and_shoots_are_explained_as_far_as_they_may_be_seen() {
     assert!(out.contains("children   may not be seen") && !out.contains("team-green/"), "{out}");
     let (code, out, _) = run(&folder, &nobody, &["explain", "shoot", "shop", "-n", "team-green"]);
     assert_eq!((code, out.as_str()), (Some(1), ""));
+}
+
+#[tokio::test]
+async fn what_may_not_be_seen_is_never_told_as_nothing() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team-green").await;
+    for name in ["roles.yaml", "central.yaml", "longer.yaml", "shoot.yaml"] {
+        apply(&admin, name).await;
+    }
+    let (ada, nobody) = (acting_as(&folder, "ada"), acting_as(&folder, "nobody"));
+    until(&Api::<CloudProfile>::all(admin.clone()), "central", |profile| {
+        profile.status.iter().flat_map(|status| &status.conditions).any(|one| one.message.starts_with("1 private"))
+    })
+    .await;
+    let (_, out, _) = run(&folder, &nobody, &["explain", "cloudprofile", "central"]);
+    assert!(out.contains("deletion   would wait for what may not be seen: 1 private profiles, 1 Shoots"), "{out}");
+    let (_, out, _) = run(&folder, &nobody, &["explain", "cloudprofile", "central", "-o", "json"]);
+    let told: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&told["deletionWaitsFor"], told.get("unseen").is_some()), (&Value::Null, true), "{told}");
+    let near = ["catalog", "expiring", "--within", "1h"];
+    let (code, out, err) = run(&folder, &nobody, &near);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+    assert!(err.contains("nothing that may be seen expires until"), "{err}");
+
+    // Without CloudProfiles nothing is known of dates.
+    let bindings = Api::<ClusterRoleBinding>::all(admin.clone());
+    bindings.delete("allotment:cloudprofiles-view", &DeleteParams::default()).await.expect("an admin may");
+    let forbidden = async {
+        while run(&folder, &ada, &["explain", "cloudprofile", "central"]).0 == Some(0) {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(crate::harness::LIMIT, forbidden).await.expect("the rights go");
+    let (code, out, err) = run(&folder, &ada, &[near.as_slice(), &["-n", "team-green"]].concat());
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.starts_with("error: cannot list cloudprofiles: "), "{err}");
+    assert!(err.contains("without CloudProfiles it cannot be told what expires"), "{err}");
+    assert!(!err.contains("there is no CloudProfile") && !err.contains("nothing"), "{err}");
+}
+
+#[tokio::test]
+async fn a_shoot_of_a_file_is_told_of_a_profile_that_goes_or_is_not_there() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team-green").await;
+    for name in ["central.yaml", "longer.yaml", "shoot.yaml"] {
+        apply(&admin, name).await;
+    }
+    let kubeconfig = folder.kubeconfig();
+    let (code, out, err) = run(&folder, &kubeconfig, &["catalog", "diff", "own", "none", "-n", "team-green"]);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(out.contains("+++ PrivateCloudProfile team-green/own\n"), "what is there is told: {out}");
+    assert!(err.contains("PrivateCloudProfile team-green/none: "), "{err}");
+
+    let on = |profile: &str| {
+        let spec = serde_json::json!({"cloudProfile": {"kind": "PrivateCloudProfile", "name": profile}});
+        serde_json::json!({"spec": spec})
+    };
+    let shoots = Api::<Shoot>::namespaced(admin.clone(), "team-green");
+    let own = Patch::Merge(on("own"));
+    shoots.patch("shop", &PatchParams::default(), &own).await.expect("it may change over");
+    let private = Api::<PrivateCloudProfile>::namespaced(admin.clone(), "team-green");
+    private.delete("own", &DeleteParams::default()).await.expect("it can be deleted");
+    let explain = |profile: &str| {
+        let text = std::fs::read_to_string(format!("{EXAMPLES}shoot.yaml")).expect("an example");
+        let mut value: Value =
+            serde_json::from_slice(&yaml::parse_stream(&text).expect("YAML")[0].value.to_vec()).expect("JSON");
+        value["spec"]["cloudProfile"] = on(profile)["spec"]["cloudProfile"].clone();
+        value["metadata"]["name"] = "another".into();
+        let file = folder.0.join("another.json");
+        std::fs::write(&file, value.to_string()).expect("a file is written");
+        let (code, out, err) = run(&folder, &kubeconfig, &["explain", "shoot", "-f", file.to_str().expect("a path")]);
+        assert_eq!(code, Some(0), "{err}");
+        out
+    };
+    let out = explain("own");
+    let refused = "verdict    it would be refused: PrivateCloudProfile own is being deleted: name another profile";
+    assert!(out.contains(refused), "{out}");
+    let out = explain("none");
+    assert!(out.contains("verdict    it would be refused: PrivateCloudProfile team-green/none is not there"), "{out}");
+    let (_, out, _) = run(&folder, &kubeconfig, &["explain", "shoot", "shop", "-n", "team-green"]);
+    assert!(out.contains("deletion   its profile is being deleted, and waits for this Shoot"), "{out}");
 }

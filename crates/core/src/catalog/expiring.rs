@@ -1,15 +1,14 @@
 //! Which versions of a catalog expire soon or have expired, in which profiles, and which Shoots use them: for people who
 //! plan. What the platform itself takes out, and when, is `expiry`'s.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use allotment_api::catalog::Date;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::dates::later;
-use super::index::{Catalog, KeptShoot, ProfileKey};
+use super::index::{Catalog, ProfileKey};
 use super::parent::Parent;
 use super::reference::ProfileKind;
 use super::versions::{VersionKey, dated};
@@ -91,10 +90,8 @@ fn versions(catalog: &Catalog, parent: &Parent, now: Timestamp, until: Option<Ti
         for (key, date) in &own {
             rows.put(key, effective(parent, key, *date), &name, &users);
         }
-        let inherited = users.iter().flat_map(|(_, shoot)| shoot.versions());
-        let inherited: BTreeSet<VersionKey<'_>> = inherited.filter(|key| !own.contains_key(key)).collect();
-        for key in inherited {
-            rows.put(&key, parent.date(&key).flatten(), &name, &users);
+        for key in users.keys().filter(|key| !own.contains_key(key)) {
+            rows.put(key, parent.date(key).flatten(), &name, &users);
         }
     }
     rows.rows.into_values().collect()
@@ -110,8 +107,15 @@ pub fn effective<'a>(parent: &'a Parent, key: &VersionKey<'_>, own: Option<&'a D
     }
 }
 
-fn live_users<'a>(catalog: &'a Catalog, profile: &ProfileKey) -> Vec<(&'a ObjectKey, &'a Arc<KeptShoot>)> {
-    catalog.shoots_on(profile).filter(|(_, shoot)| shoot.is_live()).collect()
+/// The live Shoots on a profile, by the versions that they use.
+type Users<'a> = BTreeMap<VersionKey<'a>, Vec<&'a ObjectKey>>;
+
+fn live_users<'a>(catalog: &'a Catalog, profile: &ProfileKey) -> Users<'a> {
+    let mut users = Users::new();
+    for (place, shoot) in catalog.shoots_on(profile).filter(|(_, shoot)| shoot.is_live()) {
+        shoot.versions().for_each(|key| users.entry(key).or_default().push(place));
+    }
+    users
 }
 
 /// What was found so far.
@@ -125,13 +129,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn put(
-        &mut self,
-        key: &VersionKey<'_>,
-        date: Option<&Date>,
-        profile: &ProfileKey,
-        users: &[(&ObjectKey, &Arc<KeptShoot>)],
-    ) {
+    fn put(&mut self, key: &VersionKey<'_>, date: Option<&Date>, profile: &ProfileKey, users: &Users<'_>) {
         let date = date.filter(|date| date.at().is_some());
         let at = date.and_then(Date::at);
         if self.until.is_some_and(|until| at.is_none_or(|at| at > until)) {
@@ -152,6 +150,6 @@ impl Rows<'_> {
             shoots: Vec::new(),
         });
         row.profiles.push(ProfileName::from(profile.clone()));
-        row.shoots.extend(users.iter().filter(|(_, shoot)| shoot.uses(key)).map(|(place, _)| place.to_string()));
+        row.shoots.extend(users.get(key).into_iter().flatten().map(ToString::to_string));
     }
 }

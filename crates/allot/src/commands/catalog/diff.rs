@@ -27,16 +27,27 @@ pub(crate) async fn run(target: &Target, arguments: &CatalogDiff) -> Outcome {
 
 /// Prints them, and says whether there are any.
 async fn compare(target: &Target, arguments: &CatalogDiff) -> Result<bool, Failure> {
-    let compared = match &arguments.namespace {
+    let (compared, failed) = match &arguments.namespace {
         Some(namespace) => of_server(target, namespace, &arguments.what).await?,
-        None => of_files(arguments)?,
+        None => (of_files(arguments)?, Vec::new()),
     };
+    if compared.is_empty() && !failed.is_empty() {
+        return Err(together(&failed).into());
+    }
     match arguments.output {
         ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&compared))?)?,
         ExplainFormat::Yaml => output::data(&output::yaml(&as_value(&compared))?)?,
         ExplainFormat::Text => as_text(&compared)?,
     }
-    Ok(compared.iter().any(|one| !one.is_same()))
+    match failed.as_slice() {
+        [] => Ok(compared.iter().any(|one| !one.is_same())),
+        failed => Err(together(failed).into()),
+    }
+}
+
+/// What went wrong with several profiles.
+fn together(failed: &[anyhow::Error]) -> anyhow::Error {
+    anyhow!("{}", failed.iter().map(|error| format!("{error:#}")).collect::<Vec<_>>().join("; "))
 }
 
 fn of_files(arguments: &CatalogDiff) -> Result<Vec<Compared>, Failure> {
@@ -64,11 +75,22 @@ fn of_files(arguments: &CatalogDiff) -> Result<Vec<Compared>, Failure> {
     Ok(compared.collect())
 }
 
-async fn of_server(target: &Target, namespace: &str, names: &[String]) -> anyhow::Result<Vec<Compared>> {
+/// Those that there are, and why it cannot be told of others.
+async fn of_server(
+    target: &Target,
+    namespace: &str,
+    names: &[String],
+) -> anyhow::Result<(Vec<Compared>, Vec<anyhow::Error>)> {
     let platform = Platform::connect(target).await?;
-    let mut compared = Vec::new();
+    let (mut compared, mut failed) = (Vec::new(), Vec::new());
     for name in names {
-        let (private, parent) = profiles::private_with_parent(&platform, namespace, name).await?;
+        let (private, parent) = match profiles::private_with_parent(&platform, namespace, name).await {
+            Ok(found) => found,
+            Err(error) => {
+                failed.push(error);
+                continue;
+            }
+        };
         let rendered = catalog::render(&parent, &private.spec);
         compared.push(Compared {
             place: (namespace.to_owned(), name.clone()),
@@ -77,7 +99,7 @@ async fn of_server(target: &Target, namespace: &str, names: &[String]) -> anyhow
             rendered,
         });
     }
-    Ok(compared)
+    Ok((compared, failed))
 }
 
 /// A private profile, and in what it differs from its parent.

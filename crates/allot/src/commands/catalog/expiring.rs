@@ -40,7 +40,8 @@ pub(crate) async fn run(target: &Target, arguments: &CatalogExpiring) -> Outcome
         ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&value())?),
         ExplainFormat::Yaml => output::data(&output::yaml(&value())?),
         ExplainFormat::Text if rows.is_empty() => {
-            output::note(&format!("nothing expires until {}", time::format(until)));
+            let seen = if there.unseen.is_empty() { "" } else { " that may be seen" };
+            output::note(&format!("nothing{seen} expires until {}", time::format(until)));
             Ok(())
         }
         ExplainFormat::Text => output::data(&versions::table(&rows, now)),

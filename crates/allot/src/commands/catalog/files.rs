@@ -71,13 +71,43 @@ pub(super) fn read(files: &[PathBuf], kinds: &[Kind]) -> anyhow::Result<Vec<Docu
         let text = text(path).with_context(|| format!("cannot read {file}"))?;
         let documents =
             yaml::parse_stream(&text).map_err(|error| anyhow!("{file} is neither YAML nor JSON: {error}"))?;
-        found.extend(documents.into_iter().filter_map(|document| Document::of(&file, document, kinds)));
+        let objects = documents.into_iter().flat_map(objects);
+        found.extend(objects.filter_map(|document| Document::of(&file, document, kinds)));
     }
     if found.is_empty() {
         let names: Vec<String> = files.iter().map(|path| shown(path)).collect();
         bail!("{} holds no CloudProfile or PrivateCloudProfile of {GROUP}", names.join(", "));
     }
     Ok(found)
+}
+
+/// The objects of a document: several where it is a list, as kubectl prints it.
+fn objects(document: yaml::Document) -> Vec<yaml::Document> {
+    let text = |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (group, kind) = (text(&document.value, "apiVersion"), text(&document.value, "kind"));
+    let is_ours = group == "v1" && kind == "List" || group.split('/').next() == Some(GROUP);
+    let Some(of) = kind.strip_suffix("List").filter(|_| is_ours) else { return vec![document] };
+    let yaml::Document { number, line, mut value, duplicates } = document;
+    let Some(Value::Array(items)) = value.get_mut("items").map(|items| std::mem::replace(items, Value::Null)) else {
+        return Vec::new();
+    };
+    let item = |(index, mut value): (usize, Value)| {
+        if let Some(fields) = value.as_object_mut().filter(|_| !of.is_empty()) {
+            // A list of one kind may leave to itself what its items are.
+            for (field, inherited) in [("apiVersion", group.as_str()), ("kind", of)] {
+                if fields.get(field).is_none() {
+                    fields.insert(field, Value::from(inherited));
+                }
+            }
+        }
+        let within = format!("items[{index}].");
+        let own = duplicates.iter().filter_map(|key| {
+            let path = key.path.strip_prefix(&within)?.to_owned();
+            Some(yaml::DuplicateKey { path, ..key.clone() })
+        });
+        yaml::Document { number, line, value, duplicates: own.collect() }
+    };
+    items.into_iter().enumerate().map(item).collect()
 }
 
 fn text(path: &Path) -> anyhow::Result<String> {

@@ -1,7 +1,7 @@
 //! Judges the profiles of files as the API would: what is refused, what is warned of, and what the private ones that are
 //! right come to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -134,14 +134,15 @@ impl Judged {
             }
         }
         let private: Vec<&Document> = documents.iter().filter(|document| document.kind != Kind::Public).collect();
-        for (index, document) in private.iter().enumerate() {
+        let all: BTreeSet<(&str, &str)> = private.iter().map(|document| document.id()).collect();
+        let mut before = BTreeSet::new();
+        for document in &private {
             judged.slips(document);
-            if private[..index].iter().any(|before| before.id() == document.id()) {
+            if !before.insert(document.id()) {
                 judged.error(document, "stands in the files more than once: take one out");
                 continue;
             }
-            let is_private =
-                |name: &str| private.iter().any(|other| other.name == name && other.namespace == document.namespace);
+            let is_private = |name: &str| all.contains(&(document.namespace.as_str(), name));
             judged.private_profile(document, &parents, &is_private, now);
         }
         Ok(judged)

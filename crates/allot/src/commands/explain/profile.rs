@@ -1,6 +1,8 @@
 //! `allot explain cloudprofile` and `privatecloudprofile`: who uses a profile, which versions of it until when, what is wrong with
 //! it, and what its deletion would wait for.
 
+use std::collections::BTreeSet;
+
 use allotment_api::catalog::{CloudProfile, KeptProfile};
 use allotment_core::catalog::{Expiring, Offer, ProfileKey, Rendered, expire_private_profile, render, used_versions};
 use allotment_core::write::ObjectKey;
@@ -64,16 +66,25 @@ fn conditions(conditions: &[Condition]) -> impl Iterator<Item = String> {
     })
 }
 
-/// What a deletion waits for, or would.
-fn deletion(metadata: &ObjectMeta, waits: &[String], is_all_seen: bool) -> String {
+/// What a deletion waits for, or would. Of what may not be seen the condition `InUse` tells how much there is.
+fn deletion(metadata: &ObjectMeta, waits: &[String], is_all_seen: bool, conditions: &[Condition]) -> String {
     let begun = metadata.deletion_timestamp.as_ref().map(|at| time::format(at.0));
-    let more = if is_all_seen { "" } else { ", as far as may be seen" };
-    match (begun, waits.is_empty()) {
-        (None, true) => format!("nothing{more}: it would go at once"),
-        (Some(since), true) => format!("nothing{more}; being deleted since {since}"),
-        (None, false) => format!("would wait for {}{more}", waits.join(" and ")),
-        (Some(since), false) => format!("waits since {since} for {}{more}", waits.join(" and ")),
+    let verb = begun.as_ref().map_or("would wait".to_owned(), |since| format!("waits since {since}"));
+    let in_use = conditions.iter().find(|one| one.type_ == "InUse" && one.status == "True");
+    match (waits.is_empty(), is_all_seen, in_use, begun) {
+        (false, true, ..) => format!("{verb} for {}", waits.join(" and ")),
+        (false, false, ..) => format!("{verb} for {}, as far as may be seen", waits.join(" and ")),
+        (true, true, _, None) => "nothing: it would go at once".to_owned(),
+        (true, true, _, Some(since)) => format!("nothing; being deleted since {since}"),
+        (true, false, Some(said), _) => format!("{verb} for what may not be seen: {}", said.message),
+        (true, false, None, None) => "nothing that may be seen".to_owned(),
+        (true, false, None, Some(since)) => format!("nothing that may be seen; being deleted since {since}"),
     }
+}
+
+/// The same for programs: null where it may wait for what is not seen.
+fn waits_for(waits: Vec<String>, is_all_seen: bool) -> Option<Vec<String>> {
+    (is_all_seen || !waits.is_empty()).then_some(waits)
 }
 
 /// Names behind their number; nothing where there are none.
@@ -113,16 +124,18 @@ impl<'a> OfCloudProfile<'a> {
     fn of(offer: &'a Offer, there: &'a Landscape, only: Option<&'a str>, now: Timestamp) -> Self {
         let name = offer.parent.name();
         let catalog = &there.catalog;
-        let shoots = places(catalog.shoots_on(&ProfileKey::Cloud(name.to_owned())).map(|(key, _)| key));
-        let family = places(catalog.shoots_of_family(name).map(|(key, _)| key));
+        let on = |profile: ProfileKey| places(catalog.shoots_on(&profile).map(|(key, _)| key));
         OfCloudProfile {
             offer,
             there,
             only,
             now,
             children: places(catalog.children(name).map(|(key, _)| key)),
-            shoots_of_children: family.into_iter().filter(|shoot| !shoots.contains(shoot)).collect(),
-            shoots,
+            shoots_of_children: catalog
+                .children(name)
+                .flat_map(|(key, _)| on(ProfileKey::Private(key.clone())))
+                .collect(),
+            shoots: on(ProfileKey::Cloud(name.to_owned())),
             versions: used_versions(catalog, &offer.parent, now),
         }
     }
@@ -144,7 +157,7 @@ impl<'a> OfCloudProfile<'a> {
             "shootsOfPrivateCloudProfiles": self.there.are_shoots_seen.then_some(&self.shoots_of_children),
             "versionsInUse": self.versions,
             "deleting": self.offer.is_going(),
-            "deletionWaitsFor": self.waits(),
+            "deletionWaitsFor": waits_for(self.waits(), self.is_all_seen()),
             "unseen": self.there.unseen,
         })
     }
@@ -162,7 +175,8 @@ impl<'a> OfCloudProfile<'a> {
         if let Some(of_children) = counted(&self.shoots_of_children, "Shoot") {
             lines.push(format!("             on its children {of_children}"));
         }
-        let waits = deletion(&self.offer.metadata, &self.waits(), self.is_all_seen());
+        let said = &self.offer.status.conditions;
+        let waits = deletion(&self.offer.metadata, &self.waits(), self.is_all_seen(), said);
         lines.push(format!("  deletion   {waits}"));
         if !self.versions.is_empty() {
             lines.push(String::new());
@@ -191,11 +205,12 @@ impl<'a> OfPrivate<'a> {
         let place = ObjectKey::of(&private.metadata);
         let profile = ProfileKey::Private(place.clone());
         let offer = there.catalog.profile(&private.spec.parent.name);
+        let shoots = places(there.catalog.shoots_on(&profile).map(|(key, _)| key));
+        let own: BTreeSet<&String> = shoots.iter().collect();
         let mut versions = offer.map(|offer| used_versions(&there.catalog, &offer.parent, now)).unwrap_or_default();
         versions.retain_mut(|row| {
             row.profiles.retain(|name| name.namespace == place.namespace && name.name == place.name);
-            let on = |shoot: &String| there.catalog.shoots_on(&profile).any(|(key, _)| key.to_string() == *shoot);
-            row.shoots.retain(on);
+            row.shoots.retain(|shoot| own.contains(shoot));
             !row.shoots.is_empty()
         });
         let expiry = offer.map(|offer| expire_private_profile(&private.spec, &offer.parent, |_, _| Vec::new(), now));
@@ -204,7 +219,7 @@ impl<'a> OfPrivate<'a> {
             there,
             now,
             rendered: offer.map(|offer| render(&offer.parent, &private.spec)),
-            shoots: places(there.catalog.shoots_on(&profile).map(|(key, _)| key)),
+            shoots,
             place,
             versions,
             next: expiry.and_then(|expiry| expiry.next),
@@ -233,7 +248,7 @@ impl<'a> OfPrivate<'a> {
             "shoots": self.there.are_shoots_seen.then_some(&self.shoots),
             "versionsInUse": self.versions,
             "deleting": self.private.metadata.deletion_timestamp.is_some(),
-            "deletionWaitsFor": self.waits(),
+            "deletionWaitsFor": waits_for(self.waits(), self.there.are_shoots_seen),
             "unseen": self.there.unseen,
         })
     }
@@ -247,7 +262,8 @@ impl<'a> OfPrivate<'a> {
         }
         lines.extend(conditions(&status.conditions));
         lines.push(format!("  shoots     {}", listed(&self.shoots, "Shoot", self.there.are_shoots_seen)));
-        let waits = deletion(&self.private.metadata, &self.waits(), self.there.are_shoots_seen);
+        let is_seen = self.there.are_shoots_seen;
+        let waits = deletion(&self.private.metadata, &self.waits(), is_seen, &status.conditions);
         lines.push(format!("  deletion   {waits}"));
         if let Some(next) = self.next {
             lines.push(format!("  expires    the next of its versions at {}", time::format(next)));

@@ -52,10 +52,10 @@ fn read(path: &Path) -> anyhow::Result<Shoot> {
             if only["metadata"]["name"].is_null() {
                 only["metadata"]["name"] = json!("");
             }
-            serde_json::from_value(only).map_err(|error| anyhow!("{}: Shoot: {error}", path.display()))
+            serde_json::from_value(only).map_err(|error| anyhow!("{}: Shoot: {error}", shape::shown(path)))
         }
-        (None, _) => bail!("{} holds no Shoot", path.display()),
-        (Some(_), more) => bail!("{} holds {} Shoots; one is asked about at a time", path.display(), more + 1),
+        (None, _) => bail!("{} holds no Shoot", shape::shown(path)),
+        (Some(_), more) => bail!("{} holds {} Shoots; one is asked about at a time", shape::shown(path), more + 1),
     }
 }
 
@@ -69,10 +69,14 @@ struct Told {
     profile: Result<Reference, String>,
     /// What the profile comes to; nothing where it cannot be had, which `unseen` tells.
     root: Option<Offer>,
+    /// Whether the profile's deletion has begun.
+    is_going: bool,
     conflicts: usize,
     used: Vec<Used>,
     candidates: Vec<Candidate>,
     unseen: Vec<String>,
+    /// Which of the profile and its parent is not there.
+    absent: Vec<String>,
 }
 
 impl Told {
@@ -85,10 +89,12 @@ impl Told {
             now: seams().now(),
             profile,
             root: None,
+            is_going: false,
             conflicts: 0,
             used: Vec::new(),
             candidates: Vec::new(),
             unseen: Vec::new(),
+            absent: Vec::new(),
         };
         if let Ok(profile) = told.profile.clone() {
             told.look(platform, &profile).await?;
@@ -121,6 +127,7 @@ impl Told {
             }
         }
         self.unseen = there.unseen;
+        self.absent = there.absent;
         Ok(())
     }
 
@@ -134,6 +141,8 @@ impl Told {
         there: &mut Landscape,
     ) -> anyhow::Result<()> {
         let rendered = private.as_ref().map(|private| render(&offer.parent, &private.spec));
+        let going = |private: &KeptProfile| private.metadata.deletion_timestamp.is_some();
+        self.is_going = private.as_ref().map_or_else(|| offer.is_going(), going);
         self.conflicts = rendered.as_ref().map_or(0, |rendered| rendered.conflicts.len());
         let offered = Offered {
             name: profile,
@@ -160,7 +169,13 @@ impl Told {
         let refused = output::counted(self.refused(), "thing");
         match (&self.profile, &self.root, self.refused(), self.is_stored) {
             (Err(why), ..) => why.clone(),
-            (Ok(_), None, ..) => "unknown: its profile is not there or may not be seen".to_owned(),
+            (Ok(_), None, ..) if self.absent.is_empty() => "unknown: its profile may not be seen".to_owned(),
+            (Ok(_), None, _, true) => format!("{} is not there; what it uses already it keeps", self.absent.join(", ")),
+            (Ok(_), None, _, false) => format!("it would be refused: {} is not there", self.absent.join(", ")),
+            (Ok(profile), Some(_), _, false) if self.is_going => {
+                let name = format!("{} {}", profile.kind.as_str(), profile.name);
+                format!("it would be refused: {name} is being deleted: name another profile")
+            }
             (Ok(_), Some(_), 0, true) => "all that it uses is given".to_owned(),
             (Ok(_), Some(_), 0, false) => "all that it asks for is given".to_owned(),
             (Ok(_), Some(_), _, true) => {
@@ -177,6 +192,7 @@ impl Told {
             "name": self.shoot.name_any(),
             "stored": self.is_stored,
             "profile": profile.map(|profile| json!({"kind": profile.kind.as_str(), "name": profile.name})),
+            "profileDeleting": self.is_going,
             "cloudProfile": self.root.as_ref().map(|root| root.parent.name()),
             "conflicts": self.conflicts,
             "summary": self.sums_up(),
@@ -193,6 +209,10 @@ impl Told {
             if let Some(root) = self.root.as_ref().filter(|_| profile.kind == ProfileKind::PrivateCloudProfile) {
                 lines.push(format!("  parent     CloudProfile {}", root.parent.name()));
             }
+        }
+        if self.is_going {
+            let waits = if self.is_stored { ", and waits for this Shoot: change over, or delete it" } else { "" };
+            lines.push(format!("  deletion   its profile is being deleted{waits}"));
         }
         if self.conflicts > 0 {
             let count = output::counted(self.conflicts, "conflict");
