@@ -41,12 +41,11 @@ fn own(kubernetes: &Value, images: &Value) -> Value {
         "spec": {"parent": "central", "kubernetes": {"versions": kubernetes}, "machineImages": images}})
 }
 
-/// A platform with a parent, and the private profiles of namespace `team`.
-async fn landscape(until: &str) -> (Client, Api<PrivateCloudProfile>, Up, Folder) {
+/// A platform, and the private profiles of its namespace `team`.
+async fn landscape() -> (Client, Api<PrivateCloudProfile>, Up, Folder) {
     let folder = Folder::new();
     let up = Up::start(&folder).await;
     let admin = client(&folder.kubeconfig()).await;
-    create(&Api::<CloudProfile>::all(admin.clone()), central(until)).await;
     make_namespace(&admin, "team").await;
     (admin.clone(), Api::namespaced(admin, "team"), up, folder)
 }
@@ -66,9 +65,10 @@ fn removed(profile: &PrivateCloudProfile) -> usize {
 
 #[tokio::test]
 async fn a_manifest_is_applied_again_after_some_of_its_versions_were_taken_out() {
-    let soon = ahead(5);
+    let (admin, private, _up, _folder) = landscape().await;
     // The parent's dates pass first, so that a later one of the child's is what holds.
-    let (_, private, _up, _folder) = landscape(&ahead(2)).await;
+    let soon = ahead(5);
+    create(&Api::<CloudProfile>::all(admin), central(&ahead(2))).await;
     let late = "2099-01-01T00:00:00Z";
     let dated = |version: &str, date: &str| {
         let mut version = image(version);
@@ -98,7 +98,8 @@ async fn a_manifest_is_applied_again_after_some_of_its_versions_were_taken_out()
 
 #[tokio::test]
 async fn entries_that_cannot_be_told_apart_are_refused_by_their_field() {
-    let (admin, _, _up, _folder) = landscape("2098-01-01T00:00:00Z").await;
+    let (admin, _, _up, _folder) = landscape().await;
+    create(&Api::<CloudProfile>::all(admin.clone()), central("2098-01-01T00:00:00Z")).await;
     let path = "/apis/core.gardener.cloud/v1beta1/namespaces/team/privatecloudprofiles";
     // The embedded server names entries by their keys, kube-apiserver by their places.
     let refused = |kubernetes: Value, images: Value, expect: [&'static str; 2]| {
