@@ -1,5 +1,6 @@
 //! What goes to stdout: data, in the format that was asked for. Everything else goes to stderr.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use allotment_machinery::{json, yaml};
@@ -42,6 +43,24 @@ pub(crate) fn is_read() -> bool {
 pub(crate) fn note(text: &str) {
     // There is nobody left to tell if stderr is gone.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Words of somebody else's as they stand on one line of a terminal: what would break the line, move the cursor, colour it or
+/// turn the direction of writing is shown by its code.
+pub(crate) fn on_a_line(text: &str) -> Cow<'_, str> {
+    let acts = |c: char| {
+        c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if acts(c) { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// Lines of such words.
+pub(crate) fn lines<'a>(lines: impl IntoIterator<Item = &'a String>) -> String {
+    lines.into_iter().map(|line| on_a_line(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// `value` as YAML, fields in their order, quoted as kubectl does it.
@@ -124,7 +143,9 @@ pub(crate) fn counted(number: usize, what: &str) -> String {
 /// A table with columns as wide as their content, as kubectl prints them.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = heading.iter().map(|text| text.chars().count()).collect();
-    for row in rows {
+    let rows: Vec<Vec<Cow<'_, str>>> =
+        rows.iter().map(|row| row.iter().map(|cell| on_a_line(cell)).collect()).collect();
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -141,8 +162,8 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
         text.trim_end().to_owned()
     };
     let mut lines = vec![line(heading)];
-    for row in rows {
-        lines.push(line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    for row in &rows {
+        lines.push(line(&row.iter().map(|cell| &**cell).collect::<Vec<_>>()));
     }
     lines.join("\n")
 }
@@ -150,6 +171,16 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_somebody_else_s_neither_break_a_line_nor_act_on_a_terminal() {
+        let check = |text: &str, expect: &str| assert_eq!(on_a_line(text), expect, "{text:?}");
+        check("spec.machineTypes[m5.large]: Größe", "spec.machineTypes[m5.large]: Größe");
+        check("a\u{1b}[2J\nb\u{7}", "a\\u{1b}[2J\\nb\\u{7}");
+        check("a\u{202e}b\u{9b}", "a\\u{202e}b\\u{9b}");
+        assert_eq!(table(&["A"], &[vec!["x\ny".to_owned()]]), "A\nx\\ny");
+        assert_eq!(lines(&["a\nb".to_owned(), "c".to_owned()]), "a\\nb\nc");
+    }
 
     #[test]
     fn json_is_printed_as_serde_does_it_but_for_numbers() {

@@ -52,7 +52,7 @@ pub(crate) fn lint(arguments: &CatalogLint) -> Outcome {
         .map(|finding| format!("{}: {finding}", if is_error(&finding) { "error" } else { "warning" }))
         .collect();
     if !lines.is_empty() {
-        output::data(&lines.join("\n"))?;
+        output::data(&output::lines(&lines))?;
     }
     match judged.findings.iter().filter(is_error).count() {
         0 => Ok(()),

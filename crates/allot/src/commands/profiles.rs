@@ -182,7 +182,7 @@ impl Landscape {
     pub(super) fn tell(&self, namespace: Option<&str>) {
         self.tell_unseen(namespace);
         let mut lost = self.lost();
-        lost.by_ref().take(MOST_TOLD).for_each(|why| output::note(&format!("not shown: {why}")));
+        lost.by_ref().take(MOST_TOLD).for_each(|why| output::note(&output::on_a_line(&format!("not shown: {why}"))));
         match lost.count() {
             0 => {}
             more => output::note(&format!("not shown: {more} more of which the profile is not there")),

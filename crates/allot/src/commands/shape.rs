@@ -11,6 +11,7 @@ use anyhow::{Context as _, anyhow, bail};
 use serde_json::{Value, json};
 
 use crate::cli::Shape;
+use crate::output;
 
 /// More than this is no manifest that somebody wrote.
 const MOST_BYTES: u64 = 4 * 1024 * 1024;
@@ -55,6 +56,10 @@ pub(super) fn documents_of(path: &Path, kind: &str, api_version: &str) -> anyhow
     let mut objects = Vec::new();
     let mut other = None;
     for document in read {
+        for key in &document.duplicates {
+            let text = format!("warning: {}: {}: {key}; the last one counts", shown(path), key.path);
+            output::note(&output::on_a_line(&text));
+        }
         let mut value: Value = serde_json::from_slice(&document.value.to_vec())?;
         let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
         let (found, version) = (text(&value, "kind"), text(&value, "apiVersion"));

@@ -95,7 +95,7 @@ fn announce(platform: &Platform, took: std::time::Duration) {
         if platform.is_loopback() { "only this machine can reach it" } else { "other machines can reach it" }
     ));
     note(&format!("  data         {}  (store, keys; readable by this user only)", platform.data_dir().display()));
-    note("  controllers  scheduler, clusters, access, providers");
+    note("  controllers  scheduler, clusters, access, providers, catalog");
     note("  provider     local: clusters are logical control planes below the same address");
     note(&format!("  kubeconfig   {kubeconfig}"));
     note(&format!("ready in {}; Ctrl-C stops it", crate::duration::human(took)));

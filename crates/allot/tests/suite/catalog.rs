@@ -260,6 +260,39 @@ fn differences_are_told_by_key_and_what_the_parent_holds_against_is_marked() {
 }
 
 #[test]
+fn what_is_refused_outside_the_spec_is_an_error_as_well() {
+    let check = |from: &str, to: &str, expect: &str| {
+        let team = TEAM.replace("06-1T", "06-01T").replace(from, to);
+        let central = CENTRAL.replace("15.10", "'15.10'");
+        let (_folder, output) = catalog(&[("central.yaml", &central), ("team.yaml", &team)], &["lint", "--at", AT]);
+        assert_eq!(output.status.code(), Some(1), "{to}: {}", text(&output.stdout));
+        assert!(text(&output.stdout).contains(expect), "{to}: {}", text(&output.stdout));
+    };
+    check("name: own", "name: Own", "PrivateCloudProfile team/Own: metadata.name: Invalid value: \"Own\"");
+    check("namespace: team", "namespace: no", "metadata.namespace: Invalid value: a text is wanted");
+    check("name: own", "name: own, annotations: {a: true}", "metadata.annotations[a]: Invalid value: a text is wanted");
+    check("cloud/v1beta1", "cloud/v1alpha1", "apiVersion: \"core.gardener.cloud/v1alpha1\" is not served");
+    check("machineTypes:", "regions: [{name: no}]\n  machineTypes:", "expected a string: put it in quotes");
+    check("parent: central", "parent: own", "CloudProfile \"own\" is in none of the files");
+    let typed = TEAM.replace("kind: PrivateCloudProfile", "kind: PrivateCloudprofile");
+    let (_folder, output) = catalog(&[("central.yaml", CENTRAL), ("team.yaml", &typed)], &["lint", "--at", AT]);
+    let passed = "warning: team.yaml: a PrivateCloudprofile of core.gardener.cloud is passed over";
+    assert!(text(&output.stderr).contains(passed), "{}", text(&output.stderr));
+}
+
+#[test]
+fn names_of_somebody_else_s_do_not_act_on_the_terminal() {
+    let team = TEAM.replace("name: big", "name: \"big\\e[2J\\n--- forged\"");
+    let files = [("central.yaml", CENTRAL), ("team.yaml", team.as_str())];
+    for words in [["diff", "--at", AT], ["lint", "--at", AT]] {
+        let (_folder, output) = catalog(&files, &words);
+        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(!all.contains('\u{1b}') && !all.contains("\n--- forged"), "{all:?}");
+        assert!(words[0] == "lint" || all.contains(r"big\u{1b}[2J\n--- forged"), "{all}");
+    }
+}
+
+#[test]
 fn lists_are_read_as_kubectl_prints_them() {
     let indented = |text: &str| {
         let documents = text.split("---\n").filter(|text| text.contains("core.gardener.cloud"));

@@ -169,7 +169,7 @@ fn as_text(compared: &[Compared]) -> Outcome {
         output::note(&format!("{} says nothing that CloudProfile {} does not say", one.title(), one.parent));
     }
     let lines: Vec<String> = different.into_iter().flat_map(Compared::lines).collect();
-    if lines.is_empty() { Ok(()) } else { output::data(&lines.join("\n")) }
+    if lines.is_empty() { Ok(()) } else { output::data(&output::lines(&lines)) }
 }
 
 fn as_value(compared: &[Compared]) -> Value {

@@ -3,13 +3,15 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use allotment_api::catalog::GROUP;
+use allotment_api::catalog::{API_VERSION, GROUP};
 use allotment_core::catalog::correct;
 use allotment_machinery::json::{Map, Value};
-use allotment_machinery::yaml;
+use allotment_machinery::{names, yaml};
 use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
+
+use crate::output;
 
 /// Which kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub(super) struct Document {
     pub(super) slips: Vec<String>,
     /// What is passed over.
     pub(super) warnings: Vec<String>,
+    /// What is wrong outside the spec.
+    pub(super) errors: Vec<String>,
 }
 
 /// The objects of these kinds of all files in their order; at least one.
@@ -136,21 +140,31 @@ impl Document {
     fn of(file: &str, document: yaml::Document, kinds: &[Kind]) -> Option<Self> {
         let mut value = document.value;
         let text = |value: &Value, path: &[&str]| value.at(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if text(&value, &["apiVersion"]).split('/').next() != Some(GROUP) {
+        let api_version = text(&value, &["apiVersion"]);
+        if api_version.split('/').next() != Some(GROUP) {
             return None;
         }
-        let kind = Kind::read(&text(&value, &["kind"])).filter(|kind| kinds.contains(kind))?;
+        let named = text(&value, &["kind"]);
+        let kind = Kind::read(&named);
+        if kind.is_none() {
+            let known = "CloudProfile, PrivateCloudProfile and Shoot";
+            output::note(&output::on_a_line(&format!(
+                "warning: {file}: a {named} of {GROUP} is passed over: of this group {known} are looked at"
+            )));
+        }
+        let kind = kind.filter(|kind| kinds.contains(kind))?;
         let mut slips: Vec<String> =
             document.duplicates.iter().map(|key| format!("{}: {key}; the last one counts", key.path)).collect();
         slips.extend(correct(&mut value).iter().map(ToString::to_string));
         let mut warnings = Vec::new();
+        let errors = if kind == Kind::Namespaced { Vec::new() } else { wrong_outside(&value, &api_version, kind) };
         let spec = value.get_mut("spec").and_then(Value::as_object_mut);
         if kind == Kind::Namespaced && spec.is_some_and(|spec| spec.remove("providerConfig").is_some()) {
             warnings.push("spec.providerConfig: is ignored: providerConfig is inherited from the parent".to_owned());
         }
         let namespace = text(&value, &["metadata", "namespace"]);
         let name = text(&value, &["metadata", "name"]);
-        Some(Document { file: file.to_owned(), kind, namespace, name, value, slips, warnings })
+        Some(Document { file: file.to_owned(), kind, namespace, name, value, slips, warnings, errors })
     }
 
     /// What tells it from other private profiles.
@@ -190,6 +204,38 @@ impl Document {
     }
 }
 
+/// What the API refuses of an object whatever its spec says.
+fn wrong_outside(value: &Value, api_version: &str, kind: Kind) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if api_version != API_VERSION {
+        wrong.push(format!("apiVersion: {api_version:?} is not served: write {API_VERSION:?}"));
+    }
+    let metadata = |field: &str| value.at(&["metadata", field]).filter(|value| !value.is_null());
+    for field in ["name", "namespace"] {
+        let Some(given) = metadata(field) else { continue };
+        let Some(text) = given.as_str() else {
+            wrong.push(format!("metadata.{field}: Invalid value: a text is wanted: put it in quotes"));
+            continue;
+        };
+        let faults = match field {
+            _ if text.is_empty() => continue,
+            "name" => names::dns1123_subdomain(text),
+            _ => names::dns1123_label(text),
+        };
+        wrong.extend(faults.iter().map(|fault| format!("metadata.{field}: Invalid value: {text:?}: {fault}")));
+    }
+    if kind == Kind::Public && metadata("namespace").is_some() {
+        wrong.push("metadata.namespace: Forbidden: a CloudProfile is in no namespace: leave it out".to_owned());
+    }
+    for field in ["labels", "annotations"] {
+        let all = metadata(field).and_then(Value::as_object).into_iter().flat_map(|all| all.iter());
+        for (key, _) in all.filter(|(_, value)| value.as_str().is_none()) {
+            wrong.push(format!("metadata.{field}[{key}]: Invalid value: a text is wanted: put it in quotes"));
+        }
+    }
+    wrong
+}
+
 /// Why one field of a spec cannot be read, and which entry of it is to blame if it is a list.
 fn misread<T: DeserializeOwned>(field: &str, value: &Value) -> Option<(String, String)> {
     let alone = |value: Value| {
@@ -209,5 +255,7 @@ fn misread<T: DeserializeOwned>(field: &str, value: &Value) -> Option<(String, S
 /// The words of an error without the place in a text that nobody has seen.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.split(" at line ").next().unwrap_or_default().to_owned()
+    let text = text.split(" at line ").next().unwrap_or_default();
+    let unquoted = text.starts_with("invalid type: ") && text.ends_with("expected a string");
+    if unquoted { format!("{text}: put it in quotes") } else { text.to_owned() }
 }

@@ -104,11 +104,11 @@ impl Judged {
     pub(super) fn accepted(files: &[PathBuf], now: Timestamp, aim: Aim) -> Result<Vec<Over>, Failure> {
         let judged = Judged::of(files, now)?;
         for warning in judged.findings.iter().filter(|finding| finding.level != Level::Error) {
-            output::note(&format!("warning: {warning}"));
+            output::note(&output::on_a_line(&format!("warning: {warning}")));
         }
         let errors: Vec<&Finding> = judged.findings.iter().filter(|finding| finding.level == Level::Error).collect();
         if !errors.is_empty() {
-            errors.iter().for_each(|error| output::note(&format!("error: {error}")));
+            errors.iter().for_each(|error| output::note(&output::on_a_line(&format!("error: {error}"))));
             let count = output::counted(errors.len(), "error");
             let done = aim.done;
             return Err(Failure::new(Code::Failed, format!("nothing is {done}: {count} in the profiles")));
@@ -142,7 +142,7 @@ impl Judged {
                 judged.error(document, "stands in the files more than once: take one out");
                 continue;
             }
-            let is_private = |name: &str| all.contains(&(document.namespace.as_str(), name));
+            let is_private = |name: &str| name != document.name && all.contains(&(document.namespace.as_str(), name));
             judged.private_profile(document, &parents, &is_private, now);
         }
         Ok(judged)
@@ -162,6 +162,9 @@ impl Judged {
         }
         for text in &document.warnings {
             self.find(document, Level::Warning, text);
+        }
+        for text in &document.errors {
+            self.error(document, text);
         }
     }
 

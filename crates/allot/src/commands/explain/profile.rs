@@ -178,11 +178,11 @@ impl<'a> OfCloudProfile<'a> {
         let said = &self.offer.status.conditions;
         let waits = deletion(&self.offer.metadata, &self.waits(), self.is_all_seen(), said);
         lines.push(format!("  deletion   {waits}"));
+        let mut text = output::lines(&lines);
         if !self.versions.is_empty() {
-            lines.push(String::new());
-            lines.push(versions::table(&self.versions, self.now));
+            text.push_str(&format!("\n\n{}", versions::table(&self.versions, self.now)));
         }
-        lines.join("\n")
+        text
     }
 }
 
@@ -282,10 +282,10 @@ impl<'a> OfPrivate<'a> {
         for gone in &status.removed {
             lines.push(format!("  removed    {} at {}, expired on {}", gone.path, gone.removed_at, gone.expired_at));
         }
+        let mut text = output::lines(&lines);
         if !self.versions.is_empty() {
-            lines.push(String::new());
-            lines.push(versions::table(&self.versions, self.now));
+            text.push_str(&format!("\n\n{}", versions::table(&self.versions, self.now)));
         }
-        lines.join("\n")
+        text
     }
 }

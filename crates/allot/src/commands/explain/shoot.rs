@@ -181,7 +181,8 @@ impl Told {
             (Ok(_), Some(_), _, true) => {
                 format!("{refused} that it uses would not be given any more; what it uses already it keeps")
             }
-            (Ok(_), Some(_), _, false) => format!("it would be refused: {refused} that it asks for is not given"),
+            (Ok(_), Some(_), 1, false) => format!("it would be refused: {refused} that it asks for is not given"),
+            (Ok(_), Some(_), _, false) => format!("it would be refused: {refused} that it asks for are not given"),
         }
     }
 
@@ -203,7 +204,11 @@ impl Told {
     }
 
     fn as_text(&self) -> String {
-        let mut lines = vec![format!("Shoot {}/{}", self.namespace, self.shoot.name_any())];
+        let name = Some(self.shoot.name_any()).filter(|name| !name.is_empty());
+        let mut lines = vec![match name {
+            Some(name) => format!("Shoot {}/{name}", self.namespace),
+            None => format!("A Shoot without a name, in namespace {}", self.namespace),
+        }];
         if let Ok(profile) = &self.profile {
             lines.push(format!("  profile    {} {}", profile.kind.as_str(), profile.name));
             if let Some(root) = self.root.as_ref().filter(|_| profile.kind == ProfileKind::PrivateCloudProfile) {
@@ -219,17 +224,16 @@ impl Told {
             lines.push(format!("  conflicts  {count} with the parent, which holds: see `allot catalog diff`"));
         }
         lines.push(format!("  verdict    {}", self.sums_up()));
+        let mut text = output::lines(&lines);
         if !self.used.is_empty() {
-            lines.push(String::new());
             let rows: Vec<Vec<String>> = self.used.iter().map(|used| self.row(used)).collect();
-            lines.push(output::table(&["FIELD", "VALUE", "VERDICT", "DETAIL"], &rows));
+            text.push_str(&format!("\n\n{}", output::table(&["FIELD", "VALUE", "VERDICT", "DETAIL"], &rows)));
         }
         if !self.candidates.is_empty() {
-            lines.push(String::new());
             let rows: Vec<Vec<String>> = self.candidates.iter().map(candidate).collect();
-            lines.push(output::table(&["COULD CHANGE TO", "ALLOWED", "DETAIL"], &rows));
+            text.push_str(&format!("\n\n{}", output::table(&["COULD CHANGE TO", "ALLOWED", "DETAIL"], &rows)));
         }
-        lines.join("\n")
+        text
     }
 
     fn row(&self, used: &Used) -> Vec<String> {
