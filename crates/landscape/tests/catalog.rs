@@ -116,8 +116,12 @@ impl World {
     }
 
     async fn ask(&self, user: &str, method: &str, path: &str, body: &[u8]) -> Answer {
-        let groups: &[&str] = if user == "admin" { &[GROUP_MASTERS] } else { &[] };
         let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        self.send(user, method, path, media, body).await
+    }
+
+    async fn send(&self, user: &str, method: &str, path: &str, media: &str, body: &[u8]) -> Answer {
+        let groups: &[&str] = if user == "admin" { &[GROUP_MASTERS] } else { &[] };
         let request = http::Request::builder().method(method).uri(path).header("content-type", media);
         let request = request.body(kube::client::Body::from(body.to_vec())).expect("a request");
         let response = self.client(user, groups).send(request).await.expect("an answer");
@@ -419,4 +423,94 @@ async fn a_date_that_passes_is_refused_when_it_is_new() {
         .post(&profiles, new())
         .await
         .refused(422, &["spec.kubernetes.versions[1.30.1].expirationDate", "is in the past"]);
+}
+
+#[tokio::test]
+async fn whichever_way_a_profile_is_written_it_is_judged() {
+    let world = World::new().await;
+    world.parent().await;
+    world.member().await;
+    let profiles = of("team", "privatecloudprofiles");
+    let path = format!("{profiles}/mine");
+    let made = world.by("alice", "POST", &profiles, private("mine", json!({"parent": "central"}))).await.accepted();
+    let versions = json!({"versions": [{"version": "1.30.1", "expirationDate": "2027-01-01T00:00:00Z"}]});
+    let spec = json!({"parent": "central", "kubernetes": (versions.clone())});
+    let mut replaced = made.body.clone();
+    replaced.as_object_mut().expect("an object").insert("spec", spec.clone());
+    let operations = json!([{"op": "add", "path": "/spec/kubernetes", "value": (versions)}]);
+    let made_up = json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "PrivateCloudProfile",
+        "metadata": {"generateName": "p-"}, "spec": (spec.clone())});
+    let ways = [
+        ("PUT", path.clone(), "application/json", replaced),
+        ("PATCH", path.clone(), "application/json-patch+json", operations),
+        (
+            "PATCH",
+            format!("{path}?fieldManager=tool&force=true"),
+            "application/apply-patch+yaml",
+            private("mine", spec.clone()),
+        ),
+        (
+            "PATCH",
+            format!("{profiles}/applied?fieldManager=tool"),
+            "application/apply-patch+yaml",
+            private("applied", spec),
+        ),
+        ("POST", profiles, "application/json", made_up),
+    ];
+    let denied = "user \"alice\" is not allowed to modify .spec.kubernetes for \"privatecloudprofiles\"";
+    for (method, path, media, body) in &ways {
+        world.send("alice", method, path, media, &body.to_vec()).await.refused(403, &[denied]);
+    }
+    world.bind("alice", "privatecloudprofile-modify-special-fields").await;
+    for (method, path, media, body) in &ways {
+        let written = world.send("alice", method, path, media, &body.to_vec()).await.accepted();
+        assert_eq!(
+            written.at(&["metadata", "finalizers"]),
+            Some(&json!(["allotment.dev/catalog"])),
+            "{method} {media}"
+        );
+        let rendered =
+            written.at(&["status", "cloudProfile", "spec", "kubernetes", "versions"]).and_then(Value::as_array);
+        let extended = rendered.and_then(|all| all.first()?.get("expirationDate")?.as_str());
+        assert_eq!(extended, Some("2027-01-01T00:00:00Z"), "{method} {media}");
+    }
+}
+
+#[tokio::test]
+async fn before_everything_was_seen_users_are_listed_to_the_last() {
+    let world = World::new().await;
+    world.parent().await;
+    let (profiles, shoots) = (of("team", "privatecloudprofiles"), of("team", "shoots"));
+    world.post(&profiles, private("mine", json!({"parent": "central", "machineTypes": (large())}))).await.accepted();
+    let uses = shoot_spec(json!({"kind": "PrivateCloudProfile", "name": "mine"}));
+    for number in 0..105 {
+        world.post(&shoots, object("Shoot", &format!("s{number:03}"), uses.clone())).await.accepted();
+    }
+    let tried = world.by("admin", "DELETE", &format!("{profiles}/mine?dryRun=All"), Value::Null).await.accepted();
+    assert!(tried.warnings.contains("s009 and 95 more"), "{}", tried.warnings);
+    let tried = world.by("admin", "PATCH", &format!("{PROFILES}/central"), json!({"spec": {"kubernetes": null}})).await;
+    tried.refused(422, &["team/s009 and 95 more"]);
+}
+
+#[tokio::test]
+async fn a_manifest_is_applied_again_and_again_after_its_date() {
+    let world = World::new().await;
+    world.parent().await;
+    world.member().await;
+    let path = format!("{}/mine", of("team", "privatecloudprofiles"));
+    let versions = json!({"versions": [{"version": "1.30.1", "expirationDate": "2026-07-01T00:00:00Z"}]});
+    let manifest = |name: &str| {
+        let types = json!([{"name": (name), "cpu": "1", "gpu": "0", "memory": "1Gi"}]);
+        json!({"spec": {"parent": "central", "kubernetes": (versions.clone()), "machineTypes": (types)}})
+    };
+    let spec = manifest("a").at(&["spec"]).expect("a spec").clone();
+    world.post(&of("team", "privatecloudprofiles"), private("mine", spec)).await.accepted();
+    world.clock.0.store(200 * 24 * 3600, Ordering::SeqCst);
+    for name in ["b", "b", "c", "d"] {
+        let written = world.by("alice", "PATCH", &path, manifest(name)).await.accepted();
+        assert_eq!(written.at(&["spec", "kubernetes"]), None, "{}", written.text);
+        let removed = written.at(&["status", "removed"]).and_then(Value::as_array).unwrap_or_default();
+        assert_eq!(removed.len(), 1, "it is told: {}", written.text);
+        assert_eq!(removed[0].get("removedAt"), Some(&json!("2026-07-20T00:00:00Z")), "once");
+    }
 }
