@@ -22,19 +22,9 @@ const MOST_SHOWN: usize = 1024;
 
 /// A value as conflicts show it: JSON, of a long one the beginning.
 pub(super) fn shown(value: &Value) -> String {
-    cut(value.to_string(), MOST_SHOWN)
-}
-
-/// A text as errors show it: of a long one the beginning.
-pub(super) fn beginning(text: &str) -> String {
-    /// As much as one needs to find it.
-    const MOST_BYTES: usize = 64;
-    cut(text.to_owned(), MOST_BYTES)
-}
-
-fn cut(mut text: String, most: usize) -> String {
-    if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
+    let mut text = value.to_string();
+    if text.len() > MOST_SHOWN {
+        text.truncate(text.floor_char_boundary(MOST_SHOWN));
         text.push('…');
     }
     text

@@ -10,7 +10,7 @@ use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 use allotment_machinery::names;
 use allotment_machinery::version::Version;
 
-use super::{certificates, compare, dates};
+use super::{certificates, dates};
 
 /// CPU architectures that there are.
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
@@ -20,9 +20,6 @@ const MOST_KEY: usize = 253;
 /// What is shown of a longer one.
 const MOST_KEY_SHOWN: usize = 32;
 const STRATEGIES: [&str; 3] = ["major", "minor", "patch"];
-
-/// Longest name, or version, of an entry: conditions, conflicts and what was removed name entries by these.
-const MOST_KEY_BYTES: usize = 253;
 
 /// What was found. Of errors and of warnings only the first [`MAX_ERRORS`] are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -122,11 +119,6 @@ impl<'a> Keys<'a> {
         self.place += 1;
         if key.is_empty() {
             found.error(FieldError::required(&place.child(self.field), "every entry of the list needs one"));
-            return place;
-        }
-        if key.len() > MOST_KEY_BYTES {
-            let detail = format!("must have at most {MOST_KEY_BYTES} bytes: choose a shorter one");
-            found.error(FieldError::invalid(&place.child(self.field), &compare::beginning(key), detail));
             return place;
         }
         if !self.seen.insert(key) {
@@ -351,17 +343,5 @@ mod tests {
         for text in ["", "<", "new ones", "< 1.26 ||", "< 1.26, >"] {
             assert!(!is_constraint(text), "{text}");
         }
-    }
-
-    #[test]
-    fn keys_are_as_long_as_texts_that_name_entries_can_bear() {
-        let errors = |name: &str| {
-            let mut found = Found::default();
-            images(&[Shared::new(MachineImage { name: name.to_owned(), ..MachineImage::default() })], &mut found);
-            found.errors.iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(errors(&"x".repeat(253)), Vec::<String>::new());
-        let long = errors(&"x".repeat(254));
-        assert!(long.len() == 1 && long[0].contains("at most 253 bytes") && long[0].len() < 300, "{long:?}");
     }
 }
