@@ -89,3 +89,25 @@ impl JsonSchema for Date {
         json_schema!({"type": "string", "maxLength": 64})
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_for_never_is_a_time_as_any_other() {
+        for (text, is_time) in [
+            ("9999-12-31T23:59:59Z", true),
+            ("9999-12-31T23:59:59.999+02:00", true),
+            ("9999-12-30T22:30:00Z", true),
+            ("9999-12-31", false),
+            ("9999-12-32T00:00:00Z", false),
+            ("9999-12-3xT00:00:00Z", false),
+            ("2026-12-31T23:59:60Z", false),
+        ] {
+            let date = Date::new(text);
+            assert_eq!((date.at().is_some(), date.text()), (is_time, text));
+            assert!(!is_time || date.at() > Date::new("9999-12-29T00:00:00Z").at(), "{text}");
+        }
+    }
+}
