@@ -1,7 +1,7 @@
 //! What comes of a private profile over its parent, field by field.
 
-use allotment_api::catalog::Conflict;
-use allotment_core::catalog::{dropped_versions, faults_of_change, render};
+use allotment_api::catalog::{CloudProfileSpec, Conflict};
+use allotment_core::catalog::{Parent, dropped_versions, faults_of_change, render};
 
 use super::{at, cloud, parent, private, shown};
 
@@ -71,6 +71,18 @@ fn what_the_provider_says_is_inherited_whole() {
         own,
         &["spec.machineCapabilities: [{\"name\":\"architecture\"}] | []", "spec.more: null | 1"],
     );
+}
+
+#[test]
+fn numbers_that_nobody_knows_the_meaning_of_come_out_as_they_are() {
+    for number in ["1.2088995980580641", "2.3308445025757262e-7", "1180591620717411303424.0", "9007199254740993", "1.5"]
+    {
+        let spec = format!(r#"{{"type": "t", "providerConfig": {{"n": {number}}}}}"#);
+        let spec: CloudProfileSpec = serde_json::from_str(&spec).expect("a profile");
+        let rendered = render(&Parent::new("central", spec), &private("parent: central"));
+        let text = serde_json::to_value(&rendered.spec).expect("JSON")["providerConfig"]["n"].to_string();
+        assert_eq!(text, number);
+    }
 }
 
 #[test]
