@@ -75,7 +75,6 @@ pub(crate) struct CatalogLint {
 #[command(after_help = "\
 Examples:
   allot catalog diff central.yaml team.yaml
-  cat central.yaml team.yaml | allot catalog diff -
   allot catalog diff own -n team-a
   allot catalog diff own -n team-a -o json
 

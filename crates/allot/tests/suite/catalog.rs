@@ -144,7 +144,7 @@ fn nothing_is_printed_where_a_profile_would_be_refused() {
             &[("a", CENTRAL), ("b", TEAM), ("c", TEAM)],
             "c: PrivateCloudProfile team/own: stands in the files more than once",
         ),
-        (&[("a", CENTRAL), ("b", &TEAM.replace("central", "own"))], "multi-level inheritance is not supported"),
+        (&[("a", CENTRAL), ("b", &TEAM.replace("central", "own"))], "CloudProfile \"own\" is in none of the files"),
         (
             &[("a", &CENTRAL.replace("type: aws", "a: b")), ("b", TEAM)],
             "a: CloudProfile central: spec.type: Required value",
@@ -288,7 +288,7 @@ fn names_of_somebody_else_s_do_not_act_on_the_terminal() {
         let (_folder, output) = catalog(&files, &words);
         let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
         assert!(!all.contains('\u{1b}') && !all.contains("\n--- forged"), "{all:?}");
-        assert!(words[0] == "lint" || all.contains(r"big\u{1b}[2J\n--- forged"), "{all}");
+        assert!(all.contains(r"u{1b}[2J"), "{all}");
     }
 }
 

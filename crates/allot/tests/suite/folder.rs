@@ -99,8 +99,8 @@ async fn a_folder_of_a_newer_version_is_left_as_it_was() {
     Up::start(&folder).await.interrupt().await;
     let format = folder.data().join("store").join("FORMAT");
     let text = std::fs::read_to_string(&format).expect("the store says its format");
-    let newer = text.replace('1', "999");
-    assert_ne!(text, newer, "the format is not 1 any more; write what a newer one would");
+    let newer = text.replace('2', "999");
+    assert_ne!(text, newer, "the format is not 2 any more; write what a newer one would");
     std::fs::write(&format, newer).expect("it can be written");
     let before = content(&folder.data());
     let (code, says) = up(&folder, &folder.data(), "127.0.0.1:0");
