@@ -2,7 +2,6 @@
 //! images, on a landscape in this process: `cargo run --release -p allotment-landscape --example admissions`.
 
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
-#![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
 use std::error::Error;
 use std::sync::Arc;
