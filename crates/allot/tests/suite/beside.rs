@@ -148,7 +148,8 @@ async fn webhooks_are_asked_about_our_groups_and_no_others() {
     let all: Vec<_> = mutating.chain(validating).collect();
     assert_eq!(all.len(), 3);
     let built_in = ["local", "existing", "kind"].map(|name| format!("{name}.cluster.openmcp.cloud"));
-    let ours: Vec<&str> = std::iter::once("cluster.openmcp.cloud").chain(built_in.iter().map(String::as_str)).collect();
+    let ours = ["cluster.openmcp.cloud", "core.gardener.cloud"].into_iter();
+    let ours: Vec<&str> = ours.chain(built_in.iter().map(String::as_str)).collect();
     let mut by_others = 0;
     for (rules, policy, bundle, conditions) in all {
         assert_eq!(policy.as_deref(), Some("Fail"));
