@@ -16,7 +16,7 @@ use crate::server::build;
 const SOAK: [&str; 4] = ["--seed", "2", "--count", "10000"];
 
 /// Cases of the suite of `allot` that run on both backends, and those that are about `allot controllers` alone.
-const CASES: [&str; 15] = [
+const CASES: [&str; 16] = [
     "access::",
     "admission::",
     "beside::",
@@ -30,6 +30,7 @@ const CASES: [&str; 15] = [
     "outside::",
     "policy::",
     "prefixes::",
+    "profiles::",
     "requests::",
     "trouble::",
 ];
