@@ -1,5 +1,6 @@
 //! How texts name many objects: the first few, and how many more there are.
 
+use allotment_core::catalog::listed;
 use allotment_core::write::ObjectKey;
 
 /// Most objects that a text names.
@@ -7,12 +8,7 @@ const MOST_NAMED: usize = 10;
 
 /// `team/a, team/b and 3 more`.
 pub(super) fn named<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
-    let mut all = all.into_iter();
-    let shown: Vec<String> = all.by_ref().take(MOST_NAMED).map(|one| one.to_string()).collect();
-    match all.count() {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+    listed(all, MOST_NAMED)
 }
 
 /// The names alone, where all are of one namespace.

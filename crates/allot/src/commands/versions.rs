@@ -1,7 +1,7 @@
 //! Versions of profiles as a table: what expires when, in which profiles, and who uses it.
 
 use allotment_api::catalog::Date;
-use allotment_core::catalog::{Expiring, ProfileName};
+use allotment_core::catalog::{Expiring, ProfileName, listed};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::output;
@@ -32,12 +32,7 @@ pub(super) fn table(rows: &[Expiring], now: Timestamp) -> String {
 
 /// Names on one line: of many the first.
 pub(super) fn named(names: &[String]) -> String {
-    let (shown, more) = names.split_at(names.len().min(MOST_NAMED));
-    match (shown.is_empty(), more.len()) {
-        (true, _) => "-".to_owned(),
-        (false, 0) => shown.join(", "),
-        (false, more) => format!("{} and {more} more", shown.join(", ")),
-    }
+    if names.is_empty() { "-".to_owned() } else { listed(names, MOST_NAMED) }
 }
 
 /// How far a date is away, in its largest unit: `12d`, `3h ago`.

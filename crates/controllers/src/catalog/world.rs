@@ -55,19 +55,7 @@ impl CatalogWorld {
 
     /// Takes in what a watch says.
     pub(crate) fn watched<K: Mirrored>(&self, event: Event<K>) {
-        self.change(true, |state| match event {
-            Event::Apply(object) => K::mirror(state).apply(object).into_iter().collect(),
-            Event::Delete(object) => K::mirror(state).delete(&object).into_iter().collect(),
-            Event::Init => {
-                K::mirror(state).begin_reset();
-                Vec::new()
-            }
-            Event::InitApply(object) => {
-                K::mirror(state).reset_item(object);
-                Vec::new()
-            }
-            Event::InitDone => K::mirror(state).end_reset(),
-        });
+        self.change(true, |state| K::mirror(state).watched(event));
     }
 
     /// Takes in what a write or a read of ours was answered with.

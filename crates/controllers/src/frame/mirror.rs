@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::Resource;
+use kube::runtime::watcher::Event;
 
 use super::ObjectKey;
 
@@ -86,6 +87,23 @@ impl<K: Resource> Mirror<K> {
     /// Whether the first list is complete.
     pub fn is_synced(&self) -> bool {
         self.synced
+    }
+
+    /// Takes in what a watch says.
+    pub fn watched(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        match event {
+            Event::Apply(object) => self.apply(object).into_iter().collect(),
+            Event::Delete(object) => self.delete(&object).into_iter().collect(),
+            Event::Init => {
+                self.begin_reset();
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                self.reset_item(object);
+                Vec::new()
+            }
+            Event::InitDone => self.end_reset(),
+        }
     }
 
     /// The watch says that an object was added or changed.

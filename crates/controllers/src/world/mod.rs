@@ -212,19 +212,7 @@ impl World {
 
     /// Takes in what a watch says.
     pub fn watched<K: Mirrored>(&self, event: Event<K>) {
-        self.change(|state| match event {
-            Event::Apply(object) => K::mirror(state).apply(object).into_iter().collect(),
-            Event::Delete(object) => K::mirror(state).delete(&object).into_iter().collect(),
-            Event::Init => {
-                K::mirror(state).begin_reset();
-                Vec::new()
-            }
-            Event::InitApply(object) => {
-                K::mirror(state).reset_item(object);
-                Vec::new()
-            }
-            Event::InitDone => K::mirror(state).end_reset(),
-        });
+        self.change(|state| K::mirror(state).watched(event));
     }
 
     /// Takes in the reply to an own write, so that the next decision sees it although the watch lags.

@@ -1,10 +1,10 @@
 //! Long lists in short texts.
 
-/// The first `most` of some texts, and how many more there are. No more than these are held.
-pub(super) fn listed(texts: impl IntoIterator<Item = String>, most: usize) -> String {
-    let mut texts = texts.into_iter();
-    let shown = texts.by_ref().take(most).collect::<Vec<_>>().join(", ");
-    match texts.count() {
+/// The first `most` of some things, and how many more there are: `team/a, team/b and 3 more`. No more than these are held.
+pub fn listed<T: ToString>(things: impl IntoIterator<Item = T>, most: usize) -> String {
+    let mut things = things.into_iter();
+    let shown = things.by_ref().take(most).map(|one| one.to_string()).collect::<Vec<_>>().join(", ");
+    match things.count() {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }

@@ -18,14 +18,8 @@ use super::versions::{VersionKey, dated};
 const MOST_LISTED: usize = 20;
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let all: Vec<&str> = names.collect();
-    let more = all.len().saturating_sub(MOST_LISTED);
-    let shown = all[..all.len() - more].join(", ");
-    match (all.is_empty(), more) {
-        (true, _) => "none".to_owned(),
-        (false, 0) => shown,
-        (false, more) => format!("{shown} and {more} more"),
-    }
+    let mut names = names.peekable();
+    if names.peek().is_none() { "none".to_owned() } else { super::listed::listed(names, MOST_LISTED) }
 }
 
 /// A Shoot's demands against one profile.
