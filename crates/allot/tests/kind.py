@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stands where the kind command (https://kind.sigs.k8s.io) would, and speaks its command line: each cluster is an etcd and a
 kube-apiserver of this machine, without nodes, whose programs lie in $ALLOTMENT_KUBERNETES. Clusters are kept in `../clusters`."""
-import base64, json, os, pathlib, secrets, shutil, signal, socket, ssl, subprocess, sys, time, urllib.request
+import base64, json, os, pathlib, random, secrets, shutil, signal, socket, ssl, subprocess, sys, time, urllib.request
 
 CLUSTERS = pathlib.Path(__file__).absolute().parent.parent / "clusters"
 START_LIMIT = 110  # seconds
@@ -15,11 +15,14 @@ def program(name):
     return pathlib.Path(os.environ.get("ALLOTMENT_KUBERNETES") or fail("ALLOTMENT_KUBERNETES is not set")) / name
 
 
-def free_ports(count):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in held]
-    [listener.close() for listener in held]
-    return ports
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def unused_ports(count):
+    """Below those that the system chooses, since whatever comes to life meanwhile may be given one of these."""
+    return [port for port in random.sample(range(10000, 32000), 50) if not listens(port)][:count]
 
 
 def launch(folder, name, flags):
@@ -52,7 +55,7 @@ def create(name, image, kubeconfig, definition):
     if image != f"kindest/node:{runs}":
         fail(f"failed to pull image {image}: there is kindest/node:{runs} and no other")
     folder.mkdir(parents=True)
-    (etcd, peer, port), token = free_ports(3), secrets.token_hex(16)
+    (etcd, peer, port), token = unused_ports(3), secrets.token_hex(16)
     (folder / "tokens.csv").write_text(f"{token},kubernetes-admin,,system:masters\n")
     urls = [f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"]
     started = [launch(folder, "etcd", [

@@ -5,7 +5,7 @@
 //! etcd, then kube-apiserver once etcd answers, then kube-controller-manager once `/readyz` says ok; ready
 //! when the default service account is there. All of them end when the value is dropped.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use rustls_pki_types::CertificateDer;
 use tokio_rustls::TlsConnector;
 
 use crate::client::Client;
+use crate::ports;
 use crate::process::Process;
 use crate::target::{ADMIN, Target};
 
@@ -76,7 +77,7 @@ impl Kubernetes {
         let dir = &options.dir;
         let _ = std::fs::remove_dir_all(dir);
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let [etcd_port, peer_port, port] = free_ports()?;
+        let [etcd_port, peer_port, port] = ports::unused()?;
         let etcd = Process::start(&options.programs.join("etcd"), &etcd_flags(options, etcd_port, peer_port), dir)?;
         let mut starting = Starting { etcd, dir: dir.clone() };
         starting.until_listening(etcd_port).await?;
@@ -187,17 +188,6 @@ impl Starting {
         }
         Ok(())
     }
-}
-
-/// Ports that were free a moment ago: the programs cannot choose their own and tell.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let listeners: Vec<TcpListener> =
-        (0..N).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
-    let mut ports = [0; N];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        *port = listener.local_addr()?.port();
-    }
-    Ok(ports)
 }
 
 /// What the programs and their clients read.

@@ -15,6 +15,7 @@ pub mod generate;
 pub mod issuer;
 pub mod kubernetes;
 pub mod ours;
+pub mod ports;
 mod process;
 pub mod run;
 pub mod scenario;

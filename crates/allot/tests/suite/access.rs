@@ -2,6 +2,7 @@
 
 use allotment_api::reasons::Verdict;
 use allotment_api::requests::{AccessRequest, ClusterRequest};
+use allotment_testkit::ports;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
@@ -174,9 +175,8 @@ async fn access_says_what_it_waits_for_and_gives_up_in_time() {
 #[test]
 fn a_server_that_is_not_there_is_told_in_one_line_with_its_address() {
     let folder = Folder::new();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    drop(listener);
+    let [port] = ports::unused().expect("a port");
+    let address = format!("127.0.0.1:{port}");
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: \
          \"https://{address}\"}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\nusers: [{{name: a, \

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use allotment_machinery::yaml;
 use allotment_testkit::kubernetes::{Kubernetes, Options};
+use allotment_testkit::ports;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -40,8 +41,9 @@ pub(crate) fn is_beside() -> bool {
     std::env::var_os("ALLOTMENT_BESIDE").is_some()
 }
 
-/// A folder that goes with the test, and Kubernetes' own API server where that is asked for.
-pub(crate) struct Folder(pub(crate) PathBuf, OnceCell<Kubernetes>);
+/// A folder that goes with the test, Kubernetes' own API server where that is asked for, and the port that its
+/// platform comes back to.
+pub(crate) struct Folder(pub(crate) PathBuf, OnceCell<Kubernetes>, u16);
 
 impl Folder {
     pub(crate) fn new() -> Self {
@@ -51,7 +53,8 @@ impl Folder {
             COUNT.fetch_add(1, Ordering::Relaxed)
         ));
         std::fs::create_dir_all(&path).expect("a folder for the test");
-        Folder(path, OnceCell::new())
+        let [port] = ports::unused().expect("a port");
+        Folder(path, OnceCell::new(), port)
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -188,7 +191,7 @@ impl Up {
         let before = std::fs::read(&log).map_or(0, |text| text.len());
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log");
         let child = command
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", &format!("127.0.0.1:{}", folder.2)])
             .arg("--data-dir")
             .arg(folder.data())
             .arg("--pid-file")
