@@ -1,9 +1,11 @@
-//! Server-side apply of PrivateCloudProfiles: whoever applied a manifest may apply it again, whatever the platform took out of
-//! the object meanwhile. On every backend alike.
+//! Server-side apply of profiles: whoever applied a manifest may apply it again, whatever the platform took out of the object
+//! meanwhile. On every backend alike.
 
 use std::time::{Duration, SystemTime};
 
-use allotment_api::catalog::{CloudProfile, Date, PrivateCloudProfile};
+use allotment_api::catalog::{
+    CloudProfile, Date, Kubernetes, MachineImage, PrivateCloudProfile, REMOVE_EXPIRED_VERSIONS, Shared,
+};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -52,10 +54,19 @@ async fn landscape() -> (Client, Api<PrivateCloudProfile>, Up, Folder) {
 
 /// The versions that a profile names itself.
 fn names(profile: &PrivateCloudProfile) -> Vec<String> {
-    let kubernetes = profile.spec.kubernetes.iter().flat_map(|own| own.versions.iter().map(|own| own.version.clone()));
-    let images = profile.spec.machine_images.iter();
-    let images =
-        images.flat_map(|image| image.versions.iter().map(|version| format!("{} {}", image.name, version.version)));
+    versions(profile.spec.kubernetes.as_ref(), &profile.spec.machine_images)
+}
+
+/// The same of a CloudProfile.
+fn offers(profile: &CloudProfile) -> Vec<String> {
+    versions(profile.spec.kubernetes.as_ref(), &profile.spec.machine_images)
+}
+
+fn versions(kubernetes: Option<&Shared<Kubernetes>>, images: &[Shared<MachineImage>]) -> Vec<String> {
+    let kubernetes = kubernetes.iter().flat_map(|own| own.versions.iter().map(|own| own.version.clone()));
+    let images = images
+        .iter()
+        .flat_map(|image| image.versions.iter().map(|version| format!("{} {}", image.name, version.version)));
     kubernetes.chain(images).collect()
 }
 
@@ -94,6 +105,68 @@ async fn a_manifest_is_applied_again_after_some_of_its_versions_were_taken_out()
     assert_eq!(names(&again), left, "an entry came back");
     let still = apply().await;
     assert_eq!((names(&still), removed(&still)), (names(&again), 3));
+}
+
+#[tokio::test]
+async fn a_private_profile_whose_versions_all_went_is_applied_again() {
+    let (admin, private, _up, _folder) = landscape().await;
+    let soon = ahead(5);
+    create(&Api::<CloudProfile>::all(admin), central(&ahead(2))).await;
+    let mut alone = image("1.0.0");
+    alone["expirationDate"] = json!(soon);
+    let kubernetes = json!([{"version": "1.30.1", "expirationDate": soon}]);
+    let manifest = own(&kubernetes, &json!([{"name": "own", "versions": [alone]}]));
+    let apply = || async {
+        let params = PatchParams::apply("gitops");
+        private.patch("own", &params, &Patch::Apply(&manifest)).await.expect("it is accepted without force")
+    };
+    assert_eq!(names(&apply().await), ["1.30.1", "own 1.0.0"]);
+    until(&private, "own", |profile| removed(profile) == 2).await;
+    for _ in 0..3 {
+        assert_eq!(names(&apply().await), [""; 0], "an entry came back");
+    }
+}
+
+/// What a CloudProfile that lets its expired versions go is left with, and that a tool may apply its old manifest again and
+/// again: each time they come back, and go by one write.
+async fn is_applied_again(admin: &Client, name: &str, spec: Value, left: &[&str]) {
+    let profiles = Api::<CloudProfile>::all(admin.clone());
+    let manifest = json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "CloudProfile",
+        "metadata": {"name": name, "annotations": {REMOVE_EXPIRED_VERSIONS: "true"}}, "spec": spec});
+    let apply = || async {
+        let params = PatchParams::apply("gitops");
+        profiles.patch(name, &params, &Patch::Apply(&manifest)).await.expect("it is accepted without force")
+    };
+    let generation = |profile: &CloudProfile| profile.metadata.generation.expect("a generation");
+    let all = offers(&apply().await).len();
+    let mut gone = until(&profiles, name, |profile| offers(profile) == left).await;
+    for _ in 0..3 {
+        let again = apply().await;
+        assert_eq!((offers(&again).len(), generation(&again)), (all, generation(&gone) + 1), "{name}");
+        let before = generation(&again);
+        gone = until(&profiles, name, |profile| offers(profile) == left).await;
+        assert_eq!(generation(&gone), before + 1, "{name}: it was taken out by more than one write");
+    }
+}
+
+#[tokio::test]
+async fn a_cloud_profile_is_applied_again_after_its_expired_versions_were_taken_out() {
+    let (admin, _, _up, _folder) = landscape().await;
+    let dated = |version: &str| {
+        let mut version = image(version);
+        version["expirationDate"] = json!("2023-02-02T01:02:03Z");
+        version
+    };
+    let expired = json!({"version": "1.30.1", "expirationDate": "2023-02-02T01:02:03Z"});
+    let images = json!([
+        {"name": "linux", "updateStrategy": "major", "versions": [dated("1.0.0"), image("2.0.0")]},
+        {"name": "old", "versions": [dated("1.0.0")]}]);
+    let some =
+        json!({"type": "local", "kubernetes": {"versions": [expired, {"version": "1.31.0"}]}, "machineImages": images});
+    is_applied_again(&admin, "some", some, &["1.31.0", "linux 2.0.0"]).await;
+    let images = json!([{"name": "old", "versions": [dated("1.0.0"), dated("2.0.0")]}]);
+    let all = json!({"type": "local", "kubernetes": {"versions": [expired]}, "machineImages": images});
+    is_applied_again(&admin, "all", all, &[]).await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Amount, Date, Other, Shared, list};
+use super::{Amount, Date, Other, Shared, list, schemas};
 
 /// What a provider offers.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,9 +33,11 @@ pub struct CloudProfileSpec {
     pub type_: String,
     /// The Kubernetes versions on offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::whole_kubernetes")]
     pub kubernetes: Option<Shared<Kubernetes>>,
     /// The machine images on offer, by name.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schemas::whole_machine_images")]
     pub machine_images: Vec<Shared<MachineImage>>,
     /// The machine types on offer, by name.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]

@@ -11,6 +11,7 @@ mod date;
 mod digest;
 mod kept;
 mod private_cloud_profile;
+mod schemas;
 mod shared;
 mod shoot;
 

@@ -7,11 +7,10 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::json;
 
 use super::{
-    API_VERSION, CloudProfileSpec, Date, ImageVersion, Kubernetes, KubernetesVersion, Limits, MachineImage,
-    MachineType, Other, Region, Shared, VolumeType, list,
+    API_VERSION, CloudProfileSpec, Date, Kubernetes, Limits, MachineImage, MachineType, Other, Region, Shared,
+    VolumeType, list, schemas,
 };
 
 /// A CloudProfile, and what is added to it.
@@ -38,11 +37,11 @@ pub struct PrivateCloudProfileSpec {
     pub parent: ParentRef,
     /// Later dates for Kubernetes versions of the parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "kubernetes")]
+    #[schemars(schema_with = "schemas::kubernetes")]
     pub kubernetes: Option<Shared<Kubernetes>>,
     /// Further machine images and versions, and later dates for those of the parent.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "machine_images")]
+    #[schemars(schema_with = "schemas::machine_images")]
     pub machine_images: Vec<Shared<MachineImage>>,
     /// Further machine types.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
@@ -168,44 +167,6 @@ pub struct PrivateCloudProfileStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::requests::conditions_schema")]
     pub conditions: Vec<Condition>,
-}
-
-/// The schema of a list whose entries are owned one by one, by their keys: of an entry that the platform takes out nobody is
-/// the owner then, and whoever applies the old manifest again has no conflict with it.
-fn by_key<T: JsonSchema>(generator: &mut SchemaGenerator, key: &str) -> Schema {
-    let mut schema = Vec::<Shared<T>>::json_schema(generator);
-    let mut items = T::json_schema(generator);
-    items.insert("required".into(), json!([key]));
-    schema.insert("items".into(), items.into());
-    schema.insert("x-kubernetes-list-type".into(), "map".into());
-    schema.insert("x-kubernetes-list-map-keys".into(), json!([key]));
-    schema
-}
-
-fn with_versions(mut schema: Schema, versions: Schema) -> Schema {
-    let place = schema.get_mut("properties").and_then(|properties| properties.get_mut("versions"));
-    if let Some(place) = place {
-        let description = place.get("description").cloned().unwrap_or_default();
-        *place = versions.into();
-        place["description"] = description;
-    }
-    schema
-}
-
-fn kubernetes(generator: &mut SchemaGenerator) -> Schema {
-    let versions = by_key::<KubernetesVersion>(generator, "version");
-    let mut schema = with_versions(Kubernetes::json_schema(generator), versions);
-    schema.insert("nullable".into(), true.into());
-    schema
-}
-
-fn machine_images(generator: &mut SchemaGenerator) -> Schema {
-    let versions = by_key::<ImageVersion>(generator, "version");
-    let mut schema = by_key::<MachineImage>(generator, "name");
-    if let Some(items) = schema.get("items").cloned().and_then(|items| Schema::try_from(items).ok()) {
-        schema.insert("items".into(), with_versions(items, versions).into());
-    }
-    schema
 }
 
 /// An object that is written and owned as a whole: its schema is that of CloudProfiles, and thousands of owned fields would
