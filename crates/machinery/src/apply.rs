@@ -13,6 +13,7 @@
 //! the JSON parser bounds both.
 
 mod compare;
+mod disown;
 mod element;
 mod fields;
 mod found;
@@ -32,6 +33,7 @@ mod update;
 mod validate;
 
 pub use compare::Comparison;
+pub use disown::disown_absent;
 pub use element::{ElementError, PathElement, show_path};
 pub use fields::FieldsError;
 pub use found::fields_of;

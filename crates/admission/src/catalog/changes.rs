@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use allotment_api::catalog::{CloudProfileReference, FINALIZER, REMOVED_VERSIONS};
 use allotment_core::catalog::VersionKey;
+use allotment_machinery::apply::disown_absent;
 use allotment_machinery::json::{Map, Value};
+
+/// Where versions are.
+const VERSIONS: [&[&str]; 2] = [&["spec", "kubernetes"], &["spec", "machineImages"]];
 
 /// Edits of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +59,10 @@ impl Changes {
             self.drop_kubernetes(spec);
             self.drop_images(spec);
             self.refer(spec);
+        }
+        if !self.kubernetes.is_empty() || !self.images.is_empty() {
+            // Whoever sent them would own them, and all others who apply them would be in conflict with it.
+            disown_absent(object, &VERSIONS);
         }
     }
 

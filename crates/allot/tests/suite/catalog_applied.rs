@@ -7,7 +7,7 @@ use allotment_api::catalog::{
     CloudProfile, Date, Kubernetes, MachineImage, PrivateCloudProfile, REMOVE_EXPIRED_VERSIONS, Shared,
 };
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -105,6 +105,46 @@ async fn a_manifest_is_applied_again_after_some_of_its_versions_were_taken_out()
     assert_eq!(names(&again), left, "an entry came back");
     let still = apply().await;
     assert_eq!((names(&still), removed(&still)), (names(&again), 3));
+}
+
+#[tokio::test]
+async fn nobody_owns_what_was_taken_out_of_what_they_sent() {
+    let (admin, private, _up, _folder) = landscape().await;
+    let soon = ahead(5);
+    create(&Api::<CloudProfile>::all(admin), central(&ahead(2))).await;
+    let mut alone = image("1.0.0");
+    alone["expirationDate"] = json!(soon);
+    let kubernetes = json!([{"version": "1.30.1", "expirationDate": soon}]);
+    let manifest = own(&kubernetes, &json!([{"name": "own", "versions": [alone, image("2.0.0")]}]));
+    let apply = async |manager: &str| {
+        let params = PatchParams::apply(manager);
+        private.patch("own", &params, &Patch::Apply(&manifest)).await.expect("it is accepted without force")
+    };
+    assert_eq!(names(&apply("gitops").await).len(), 3);
+    until(&private, "own", |profile| removed(profile) == 2).await;
+    // Somebody writes the same by hand, in all other ways; nothing of that holds up those who apply.
+    for way in ["replace", "merge", "apply"] {
+        let by_hand = match way {
+            "replace" => {
+                let stored = private.get("own").await.expect("it is there");
+                let mut whole = manifest.clone();
+                whole["metadata"]["resourceVersion"] = json!(stored.metadata.resource_version);
+                let whole = serde_json::from_value(whole).expect("a profile");
+                let params = PostParams { field_manager: Some("person".to_owned()), ..PostParams::default() };
+                private.replace("own", &params, &whole).await.expect("it is accepted")
+            }
+            "merge" => {
+                let params = PatchParams { field_manager: Some("person".to_owned()), ..PatchParams::default() };
+                private.patch("own", &params, &Patch::Merge(&manifest)).await.expect("it is accepted")
+            }
+            _ => apply("person").await,
+        };
+        assert_eq!(names(&by_hand), ["own 2.0.0"], "{way}: an entry came back");
+        let again = apply("gitops").await;
+        assert_eq!(names(&again), ["own 2.0.0"], "{way}: an entry came back");
+        let still = apply("gitops").await;
+        assert_eq!(still.metadata.resource_version, again.metadata.resource_version, "{way}: nothing changed");
+    }
 }
 
 #[tokio::test]
