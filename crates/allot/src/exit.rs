@@ -15,6 +15,7 @@ Exit codes of allot:
   12  `up`, `controllers`, `store`: the data folder was written by a newer version
   13  `up`, `controllers`: the address to listen on is in use
   14  `up`, `controllers`, `store`: the data folder cannot be read or written, or is damaged
+  15  `up`, `controllers`: a part of the program failed by a fault of its own, which is in the log; starting it again is safe
   64  the command line is wrong, but of `catalog lint`
  130  stopped by Ctrl-C before it was done
 ";
@@ -37,6 +38,8 @@ pub(crate) enum Code {
     AddressInUse = 13,
     /// The data folder cannot be used.
     FolderUnusable = 14,
+    /// A part of the program panicked without which the rest cannot go on.
+    Broken = 15,
     /// The command line is wrong.
     Usage = 64,
     /// Ctrl-C.

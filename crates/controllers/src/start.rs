@@ -48,7 +48,7 @@ pub struct Controllers {
 }
 
 /// The catalog, which is listed apart from all else: it takes longer, and nothing else waits for it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Followed {
     synced: Synced,
     world: Arc<CatalogWorld>,
@@ -89,17 +89,26 @@ impl Controllers {
 
     /// Whether no controller has anything to do now. Deadlines may still lie ahead.
     pub fn is_idle(&self) -> bool {
+        self.world.queues.requests.is_empty() && self.queues().all(|queue| queue.is_empty())
+    }
+
+    /// How often work on an object panicked.
+    pub fn panics(&self) -> u64 {
+        self.world.queues.requests.panics() + self.queues().map(|queue| queue.panics()).sum::<u64>()
+    }
+
+    /// All queues but that of the requests.
+    fn queues(&self) -> impl Iterator<Item = &Arc<Queue<ObjectKey>>> {
         let queues = &self.world.queues;
         let reading = [&queues.clusters, &queues.access, &queues.purposes];
         let doing = [&queues.planes, &queues.insides, &queues.providers, &queues.configs];
-        let catalog = self.catalog.as_ref().is_none_or(|catalog| catalog.world.queue.is_empty());
-        catalog && queues.requests.is_empty() && reading.into_iter().chain(doing).all(|queue| queue.is_empty())
+        reading.into_iter().chain(doing).chain(self.catalog.as_ref().map(|catalog| &catalog.world.queue))
     }
 }
 
 /// Follows every kind in `tasks`, and acts on nothing: for those who have to know what decisions would be.
 pub fn observe(tasks: &Tasks, client: &Client, settings: &Settings) -> Controllers {
-    let world = Arc::new(World::new(settings.provisioning_deadline));
+    let world = Arc::new(World::ringing(settings.provisioning_deadline, tasks.alarm().clone()));
     let synced = Synced::default();
     watch::<ClusterProvider>(tasks, client, &synced, &world);
     watch::<ProviderConfig>(tasks, client, &synced, &world);
@@ -115,7 +124,8 @@ pub fn observe(tasks: &Tasks, client: &Client, settings: &Settings) -> Controlle
     watch::<AccessRequest>(tasks, client, &synced, &world);
     watch_secrets(tasks, client, &synced, &world);
     watch_heartbeats(tasks, client, &synced, &world);
-    let catalog = (!settings.without_catalog).then(Followed::default);
+    let catalog = (!settings.without_catalog)
+        .then(|| Followed { synced: Synced::default(), world: Arc::new(CatalogWorld::ringing(tasks.alarm().clone())) });
     if let Some(Followed { synced, world }) = &catalog {
         follow_profiles(tasks, client, synced, world);
         follow_private(tasks, client, synced, world);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use allotment_apiserver::auth::{GROUP_MASTERS, UserInfo};
 use allotment_apiserver::server::{ApiServer, TenantConfig};
 use allotment_apiserver::status::ApiError;
-use allotment_controllers::frame::{Seams, Tasks};
+use allotment_controllers::frame::{Seams, Tasks, keep};
 use allotment_controllers::providers::Runner;
 use allotment_controllers::providers::kind::Programs;
 use allotment_controllers::{Controllers, Settings, start};
 use allotment_pki::{CertificateAuthority, KeySource, PkiError, PrivateKey};
 use allotment_store::{Store, Tenant};
 use kube::Client;
+use tokio_util::sync::CancellationToken;
 
 use crate::admission::{CONTROLLERS, OurKinds};
 use crate::client::{client_of, weak_client_of};
@@ -180,6 +181,36 @@ impl Landscape {
         self.planes.set_controllers(&controllers);
         self.readiness.set_controllers(controllers.clone());
         controllers
+    }
+
+    /// Starts all controllers, and returns once they have seen everything, or broke before. When something of them panics, all of
+    /// them are begun anew over what the API says, after a pause; what is served is served meanwhile.
+    pub async fn keep_controllers(self, tasks: &Tasks, settings: Settings) {
+        let (first, all, landscape) = (CancellationToken::new(), tasks.clone(), Arc::new(self));
+        let ready = first.clone();
+        tasks.spawn(async move {
+            let begin = |part: Tasks| {
+                let controllers = landscape.start_controllers(&part, &landscape.client, &settings);
+                let ready = ready.clone();
+                async move {
+                    controllers.synced().await;
+                    ready.cancel();
+                    std::future::pending().await
+                }
+            };
+            let broke = || {
+                landscape.rest();
+                ready.cancel();
+            };
+            keep(&all, begin, broke).await
+        });
+        first.cancelled().await;
+    }
+
+    /// Nothing that is known is relied on any more.
+    fn rest(&self) {
+        self.admission.clear_controllers();
+        self.readiness.clear_controllers();
     }
 
     /// The controllers' own client: no socket, no TLS.

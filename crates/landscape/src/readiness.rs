@@ -13,6 +13,11 @@ pub(crate) struct ControllersSynced {
 }
 
 impl ControllersSynced {
+    /// None run for the moment.
+    pub(crate) fn clear_controllers(&self) {
+        *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// The controllers have been started.
     pub(crate) fn set_controllers(&self, controllers: Arc<Controllers>) {
         *self.controllers.write().unwrap_or_else(PoisonError::into_inner) = Some(controllers);
@@ -29,7 +34,7 @@ impl ReadinessCheck for ControllersSynced {
         match &*self.controllers.read().unwrap_or_else(PoisonError::into_inner) {
             Some(controllers) if controllers.is_synced() => Ok(()),
             Some(_) => Err("not every kind has been listed yet".to_owned()),
-            None => Err("not started yet".to_owned()),
+            None => Err("none run at the moment".to_owned()),
         }
     }
 }

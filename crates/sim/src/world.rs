@@ -225,7 +225,13 @@ impl World {
     }
 
     /// Whether no controller has anything to do at the moment.
+    ///
+    /// # Panics
+    /// One panicked before: whoever runs them would go on, a simulation has found a fault.
     pub(crate) fn is_idle(&self) -> bool {
+        for Instance { tasks, controllers } in self.process.iter().flat_map(|process| &process.instances) {
+            assert_eq!((tasks.alarm().why(), controllers.panics()), (None, 0), "the controllers panicked");
+        }
         self.process.as_ref().is_some_and(|process| {
             process.instances.iter().all(|instance| instance.controllers.is_synced() && instance.controllers.is_idle())
         })

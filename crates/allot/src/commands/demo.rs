@@ -7,6 +7,7 @@ use std::time::Duration;
 use allotment_api::names::access_secret;
 use allotment_api::reasons::{ConditionType, Verdict};
 use allotment_api::requests::{AccessRequest, ClusterRequest};
+use allotment_controllers::frame::Alarm;
 use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{ListParams, ObjectMeta, PostParams};
@@ -85,7 +86,7 @@ async fn show(folder: &Path, arguments: &Demo) -> Result<Platform, Failure> {
         provider_dir: None,
         environment: "demo".to_owned(),
     };
-    let platform = Platform::start(options).await?;
+    let platform = Platform::start(options, Alarm::default()).await?;
     steps.done(&format!("platform ready at {}", platform.url()));
     let worked = main_job(&platform, &mut steps).await;
     if let Err(failure) = worked {

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use allotment_controllers::frame::Alarm;
 use anyhow::anyhow;
 
 use crate::cli::{Lifetimes, Target, Up};
 use crate::exit::{Code, Failure, Outcome};
 use crate::folder;
 use crate::output::note;
-use crate::platform::{Options, Platform, check_place, write_private};
+use crate::platform::{Options, Platform, broken_failure, check_place, end_broken, write_private};
 
 /// Tokens live no longer than this, whatever is asked for.
 const LONGEST_TOKEN_SECS: u64 = 24 * 3600;
@@ -46,10 +47,11 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         provider_dir: arguments.provider_dir,
         environment: arguments.environment,
     };
-    let mut stop = std::pin::pin!(stop);
+    let (mut stop, alarm) = (std::pin::pin!(stop), Alarm::default());
     let platform = tokio::select! {
         biased;
-        platform = Platform::start(options) => platform?,
+        platform = Platform::start(options, alarm.clone()) => platform?,
+        why = alarm.rung() => return Err(broken_failure(&why)),
         () = &mut stop => return Err(Failure::new(Code::Interrupted, "stopped before it was ready")),
     };
     if let Some(path) = &arguments.pid_file {
@@ -60,13 +62,21 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         }
     }
     announce(&platform, started.elapsed());
-    stop.await;
-    note("stopping");
-    platform.stop().await;
+    let ended = tokio::select! {
+        biased;
+        why = alarm.rung() => Err(broken_failure(&why)),
+        () = stop => Ok(()),
+    };
+    if ended.is_ok() {
+        note("stopping");
+        platform.stop().await;
+    } else {
+        end_broken(platform.stop()).await;
+    }
     if let Some(path) = &arguments.pid_file {
         remove_own_pid_file(path);
     }
-    Ok(())
+    ended
 }
 
 /// Refuses what could not work.

@@ -3,13 +3,15 @@
 //! # Flow
 //! Webhooks are served all the time. What acts lives for a term: from the moment at which the Lease is ours to the one at
 //! which it is lost or given back. The store and the listener of logical clusters begin with the first term and outlive one
-//! that is lost, until somebody else is seen to hold the Lease.
+//! that is lost, until somebody else is seen to hold the Lease. A term in which a task of the controllers panics is given back, and
+//! the replica is a candidate again after a pause.
 //!
 //! # Guarantees
 //! The lock of the data folder, not the Lease, decides who serves logical clusters: a store has one process, and who
 //! writes to it through a tenant's kubeconfig asks nobody else. So clusters go on while the API server is away; nothing of the
 //! platform is decided meanwhile, and what it would have revoked is revoked when it is back.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use std::time::Duration;
 use allotment_api::names::{HOLDINGS, SYSTEM_NAMESPACE};
 use allotment_apiserver::tls::{ServingCertificates, server_config};
 use allotment_controllers::Settings;
-use allotment_controllers::frame::{Acquired, Candidate, Pace, Tasks, Term};
+use allotment_controllers::frame::{Acquired, Anew, Candidate, Pace, Tasks, Term, keep};
 use allotment_landscape::webhook::WebhookAddress;
 use allotment_landscape::{Beside, BesideConfig, LEASE, Planes, PlanesConfig};
 use allotment_pki::{RandomKeys, SubjectName};
@@ -27,14 +29,15 @@ use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::certificates::{self, Issuer};
 use super::duty::Duty;
 use super::programs::MachinePrograms;
 use super::webhooks::Webhooks;
-use super::{DataFolder, listen, seams, service};
+use super::{DataFolder, broken, listen, seams, service};
 use crate::exit::{Code, Failure};
 
 /// How long a replica waits for the Lease before it says that it stands by.
@@ -100,6 +103,8 @@ pub(crate) struct Replica {
 /// Why a term is over.
 enum End {
     Lost(String),
+    /// A task of the controllers panicked.
+    Broke(String),
     Stopped,
     Failed(Failure),
 }
@@ -169,7 +174,7 @@ impl Replica {
 
     /// Stands by and leads by turns until it is stopped or can do neither; tells what it does once it does it.
     pub(crate) async fn run(self, mut tell: impl FnMut(Role)) -> Result<(), Failure> {
-        let mut served = None;
+        let (mut served, mut anew) = (None, Anew::default());
         let ended = loop {
             let mut term = match self.stand_by(&mut served, &mut tell).await {
                 Ok(Some(term)) => term,
@@ -177,9 +182,9 @@ impl Replica {
                 Err(failure) => break Err(failure),
             };
             info!("the Lease is held: leading");
-            let tasks = Tasks::default();
+            let (tasks, since) = (Tasks::default(), Instant::now());
             let end = self.lead(&mut term, &tasks, &mut served, &mut tell).await;
-            if !matches!(end, End::Lost(_)) {
+            if matches!(end, End::Stopped | End::Failed(_)) {
                 close(served.take()).await;
             }
             match end {
@@ -187,6 +192,21 @@ impl Replica {
                     warn!(%why, "the Lease is lost: nothing is decided any more; clusters are served until another replica acts");
                 }
                 End::Lost(why) => warn!(%why, "the Lease is lost: nothing is done any more"),
+                End::Broke(why) => {
+                    // Whoever else can acts meanwhile; until then clusters are served.
+                    term.release().await;
+                    let wait = anew.after(since.elapsed());
+                    error!(
+                        ?wait,
+                        "{why}: a fault of the program, told above and worth a report; the Lease is given back"
+                    );
+                    tokio::select! {
+                        biased;
+                        () = self.stop.cancelled() => break Ok(()),
+                        failure = self.broken() => break Err(failure),
+                        () = tokio::time::sleep(wait) => {}
+                    }
+                }
                 End::Stopped => {
                     term.release().await;
                     break Ok(());
@@ -197,9 +217,20 @@ impl Replica {
                 }
             }
         };
-        close(served.take()).await;
-        self.tasks.stop().await;
+        let leave = async {
+            close(served.take()).await;
+            self.tasks.stop().await;
+        };
+        match &ended {
+            Err(failure) if failure.code == Code::Broken => broken::end(leave).await,
+            _ => leave.await,
+        }
         ended
+    }
+
+    /// Waits until something broke that serves clusters or reviews.
+    async fn broken(&self) -> Failure {
+        broken::failure(&self.tasks.alarm().rung().await)
     }
 
     /// Waits for the Lease; nothing if it is told to stop before, and an error if it must not act, or if nobody can ask it
@@ -212,14 +243,34 @@ impl Replica {
         let (tasks, give_up, others) = (Tasks::default(), self.stop.child_token(), CancellationToken::new());
         let acquired = {
             let mut acquired = std::pin::pin!(self.candidate.acquire(&give_up, &others));
-            let mut stands_by = std::pin::pin!(async {
-                tokio::time::sleep(STANDS_BY_AFTER).await;
-                self.beside.stand_by(&tasks).await;
+            let knows = CancellationToken::new();
+            let observes = keep(
+                &tasks,
+                |part: Tasks| {
+                    let knows = knows.clone();
+                    async move {
+                        self.beside.stand_by(&part).await;
+                        knows.cancel();
+                        std::future::pending::<Infallible>().await
+                    }
+                },
+                || self.beside.rest(),
+            );
+            let tells = async {
+                knows.cancelled().await;
                 if let Err(failure) = self.webhooks.served().await {
                     return failure;
                 }
                 tell(Role::StandsBy);
                 self.webhooks.failed().await
+            };
+            let mut stands_by = std::pin::pin!(async {
+                tokio::time::sleep(STANDS_BY_AFTER).await;
+                tokio::select! {
+                    biased;
+                    failure = tells => failure,
+                    never = observes => match never {},
+                }
             });
             let mut hands_over = std::pin::pin!(async {
                 others.cancelled().await;
@@ -234,6 +285,7 @@ impl Replica {
                 tokio::select! {
                     biased;
                     acquired = &mut acquired => break Ok(acquired),
+                    failure = self.broken() => break Err(failure),
                     failure = &mut stands_by => break Err(failure),
                     () = &mut hands_over, if !handed_over => handed_over = true,
                 }
@@ -291,6 +343,8 @@ impl Replica {
                 biased;
                 why = term.keep() => End::Lost(why),
                 () = self.stop.cancelled() => End::Stopped,
+                failure = self.broken() => End::Failed(failure),
+                why = tasks.alarm().rung() => End::Broke(why),
                 failure = self.webhooks.failed() => End::Failed(failure),
                 failure = leads => End::Failed(failure),
             }
@@ -372,12 +426,9 @@ impl Replica {
             programs: Arc::new(MachinePrograms),
         };
         let planes = Planes::serve(config, None, Vec::new());
-        Ok(Served {
-            planes,
-            store,
-            tasks: Tasks::default(),
-            pending: Some(Pending { listener, certificates, issuer, since }),
-        })
+        let tasks = Tasks::ringing(self.tasks.alarm().clone());
+        broken::listen(&tasks, planes.server(), &store);
+        Ok(Served { planes, store, tasks, pending: Some(Pending { listener, certificates, issuer, since }) })
     }
 
     /// Takes folder and address, which a process before may still hold for a moment. Where a stranger holds them this is

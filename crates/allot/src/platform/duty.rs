@@ -15,6 +15,7 @@ struct Counts {
     terms: AtomicU64,
     answered: AtomicU64,
     refused_to_read: AtomicU64,
+    panics: AtomicU64,
 }
 
 impl Duty {
@@ -42,9 +43,14 @@ impl Duty {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// A review could not be answered by a fault of the program.
+    pub(super) fn panicked(&self) {
+        self.0.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// As Prometheus reads it.
     pub(super) fn metrics(&self) -> String {
-        let Counts { leads, serves, terms, answered, refused_to_read } = &*self.0;
+        let Counts { leads, serves, terms, answered, refused_to_read, panics } = &*self.0;
         let gauge = |value: &AtomicBool| u8::from(value.load(Ordering::Relaxed));
         let count = |value: &AtomicU64| value.load(Ordering::Relaxed);
         format!(
@@ -56,12 +62,15 @@ impl Duty {
              # TYPE allot_controllers_terms_total counter\nallot_controllers_terms_total {}\n\
              # HELP allot_reviews_total Admission reviews, by whether they could be read.\n\
              # TYPE allot_reviews_total counter\nallot_reviews_total{{read=\"true\"}} {}\n\
-             allot_reviews_total{{read=\"false\"}} {}\n",
+             allot_reviews_total{{read=\"false\"}} {}\n\
+             # HELP allot_review_panics_total Reviews that were not answered by a fault of the program.\n\
+             # TYPE allot_review_panics_total counter\nallot_review_panics_total {}\n",
             gauge(leads),
             gauge(serves),
             count(terms),
             count(answered),
             count(refused_to_read),
+            count(panics),
         )
     }
 }

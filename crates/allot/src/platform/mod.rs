@@ -2,6 +2,7 @@
 //! `allotment-landscape`.
 
 mod beside;
+mod broken;
 mod certificates;
 mod children;
 mod duty;
@@ -22,7 +23,7 @@ use std::time::Duration;
 use allotment_apiserver::server::ApiServer;
 use allotment_apiserver::tls::{ServingCertificates, server_config};
 use allotment_controllers::Settings;
-use allotment_controllers::frame::Tasks;
+use allotment_controllers::frame::{Alarm, Tasks};
 use allotment_landscape::{Config, Landscape};
 use allotment_pki::{CertificatePair, Kubeconfig, KubeconfigUser, RandomKeys, SubjectName};
 use allotment_store::{Embedded, OpenError};
@@ -31,6 +32,7 @@ use tracing::warn;
 
 use crate::exit::{Code, Failure};
 pub(crate) use beside::{Replica, ReplicaOptions, Role};
+pub(crate) use broken::{end as end_broken, failure as broken_failure};
 use certificates::Issuer;
 pub(crate) use children::try_lock;
 use children::{Children, ChildrenConfig};
@@ -76,8 +78,8 @@ pub(crate) struct Platform {
 
 impl Platform {
     /// Starts everything, and returns when all is ready: the controllers have seen everything, the
-    /// kubeconfig is on disk.
-    pub(crate) async fn start(options: Options) -> Result<Self, Failure> {
+    /// kubeconfig is on disk. `alarm` rings once a part broke without which nothing can be served, also before.
+    pub(crate) async fn start(options: Options, alarm: Alarm) -> Result<Self, Failure> {
         if let Some(path) = &options.kubeconfig {
             outputs::check_kubeconfig(path)?;
         }
@@ -110,7 +112,8 @@ impl Platform {
         let landscape = Landscape::serve(config).await.map_err(anyhow::Error::from)?;
         let server = landscape.server().clone();
 
-        let tasks = Tasks::default();
+        let tasks = Tasks::ringing(alarm);
+        broken::listen(&tasks, &server, &store);
         let children = Children::new(ChildrenConfig {
             provider_dir,
             folder: folder.providers()?,
@@ -129,7 +132,7 @@ impl Platform {
             provisioning_deadline: options.provisioning_deadline,
             without_catalog: false,
         };
-        landscape.start_controllers(&tasks, landscape.client(), &settings).synced().await;
+        landscape.keep_controllers(&tasks, settings).await;
 
         let own = folder.kubeconfig();
         let paths: Vec<PathBuf> = [Some(own.clone()), options.kubeconfig.clone()].into_iter().flatten().collect();

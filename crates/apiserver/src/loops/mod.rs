@@ -10,6 +10,7 @@
 //! - Work is named by what it is about, done once at a time, and done again after a failure, later each
 //!   time. A crash between any two writes heals: after a start everything is looked at once.
 //! - No event causes a scan of more than what it concerns.
+//! - A piece of work that panics is one that failed. If it did while it changed the index, everything is looked at again.
 
 mod collector;
 mod defaults;
@@ -54,6 +55,17 @@ impl Known {
     fn lock(&self) -> MutexGuard<'_, Index> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Empties the index; it is whole again.
+    fn reset(&self) {
+        *self.lock() = Index::default();
+        self.0.clear_poison();
+    }
+
+    /// Whether a change of the index broke off, so that it may say anything.
+    fn is_torn(&self) -> bool {
+        self.0.is_poisoned()
+    }
 }
 
 /// Runs until the server stops.
@@ -73,9 +85,9 @@ pub(crate) async fn run(server: ApiServer) {
     }
 }
 
-/// Looks at everything once, then follows the store.
+/// Looks at everything once, then follows the store; until the server stops, or everything has to be looked at again.
 async fn follow(server: &ApiServer, known: &Arc<Known>, queue: &mut Queue) -> Result<(), StoreError> {
-    *known.lock() = Index::default();
+    known.reset();
     let mut from = scan(server, known, queue).await?;
     let mut source = server.store().watch(WatchScope::All, from).await?;
     let mut workers: JoinSet<(Item, Result<(), Failure>)> = JoinSet::new();
@@ -94,7 +106,13 @@ async fn follow(server: &ApiServer, known: &Arc<Known>, queue: &mut Queue) -> Re
                 workers.shutdown().await;
                 return Ok(());
             }
-            Some(done) = workers.join_next(), if !workers.is_empty() => finish(queue, done),
+            Some(done) = workers.join_next(), if !workers.is_empty() => {
+                finish(queue, done);
+                if known.is_torn() {
+                    drain(&mut workers, queue).await;
+                    return Ok(());
+                }
+            }
             event = source.next() => {
                 let event = match event {
                     Ok(event) => event,

@@ -11,12 +11,14 @@ mod turns;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use allotment_machinery::schema::Interner;
 use allotment_machinery::seams::{Clock, Entropy};
 use allotment_store::{Store, Tenant, Write};
+use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -87,6 +89,9 @@ struct Shared {
     long_replies: Shares,
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// Cancelled once a part broke that everything depends on, and which.
+    broken: CancellationToken,
+    broke: OnceLock<&'static str>,
     followed: follow::Followed,
     /// Schemas of all tenants' definitions: equal ones are kept once.
     interner: Arc<Interner>,
@@ -117,6 +122,8 @@ impl ApiServer {
                 long_replies: Shares::of_long_replies(),
                 tasks: TaskTracker::new(),
                 stop: CancellationToken::new(),
+                broken: CancellationToken::new(),
+                broke: OnceLock::new(),
                 followed: follow::Followed::default(),
                 interner: Arc::default(),
                 metrics: Metrics::default(),
@@ -125,10 +132,33 @@ impl ApiServer {
                 discovered: discovery::Documents::default(),
             }),
         };
-        server.tasks().spawn(server.clone().follow());
-        server.tasks().spawn(run_aggregation(server.clone()));
-        server.tasks().spawn(loops::run(server.clone()));
+        server.spawn_part("what follows the store", server.clone().follow());
+        server.spawn_part("what aggregates roles", run_aggregation(server.clone()));
+        server.spawn_part("the loops of the tenants", loops::run(server.clone()));
         server
+    }
+
+    /// Runs a part without which the server's answers would be wrong, or its work left undone.
+    fn spawn_part(&self, what: &'static str, part: impl Future<Output = ()> + Send + 'static) {
+        let server = self.clone();
+        self.tasks().spawn(async move {
+            if AssertUnwindSafe(part).catch_unwind().await.is_err() {
+                server.break_down(what);
+            }
+        });
+    }
+
+    /// Says that the server cannot go on.
+    pub(crate) fn break_down(&self, what: &'static str) {
+        self.shared.broke.get_or_init(|| what);
+        self.shared.broken.cancel();
+    }
+
+    /// Waits until a part of the server panicked without which it must not go on; says which. Whoever runs the server has to end
+    /// it, and begin anew.
+    pub async fn broken(&self) -> String {
+        self.shared.broken.cancelled().await;
+        format!("{} panicked", self.shared.broke.get().unwrap_or(&"a part of the API server"))
     }
 
     /// The server for those whom it holds itself, and who must not keep it.

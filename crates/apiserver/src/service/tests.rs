@@ -1,16 +1,20 @@
-//! What becomes of requests whose callers go, on a store that takes its time.
+//! What becomes of requests whose callers go, on a store that takes its time; and of panics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use allotment_machinery::seams::{Clock, Entropy};
-use allotment_store::{Faults, HistoryLimits, Key, Memory, Resource, Store, WatchScope};
+use allotment_store::{
+    Entry, Event, Faults, HistoryLimits, Key, ListQuery, Memory, Outcome, Page, Resource, Revision, Store, StoreError,
+    Watch, WatchScope, Write,
+};
+use async_trait::async_trait;
 use http_body_util::Full;
 
 use super::*;
 use crate::auth::{AccessConfig, GROUP_MASTERS};
 use crate::builtin;
 use crate::registry::Registry;
-use crate::server::{ServerConfig, TenantConfig, bootstrap_template};
+use crate::server::{AdmissionRequest, InProcessAdmission, ServerConfig, TenantConfig, bootstrap_template};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,14 +35,88 @@ impl Entropy for Seams {
     }
 }
 
+/// An object of this name makes whatever meets it panic.
+const PLANTED: &str = "planted";
+
+/// Admission that panics at [`PLANTED`].
+#[derive(Debug)]
+struct PlantedAdmission;
+
+#[async_trait]
+impl InProcessAdmission for PlantedAdmission {
+    fn covers(&self, _group: &str, _resource: &str, _namespace: &str) -> bool {
+        true
+    }
+
+    async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {
+        assert_ne!(request.name, PLANTED, "planted");
+        Ok(Vec::new())
+    }
+}
+
+/// A store whose watches panic at [`PLANTED`].
+#[derive(Debug)]
+struct PlantedStore(Memory);
+
+#[derive(Debug)]
+struct PlantedWatch(Box<dyn Watch>);
+
+#[async_trait]
+impl Watch for PlantedWatch {
+    async fn next(&mut self) -> Result<Arc<Event>, StoreError> {
+        let event = self.0.next().await;
+        assert!(event.as_ref().is_ok_and(|event| &*event.entry.name != PLANTED), "planted");
+        event
+    }
+
+    fn progress(&self) -> Revision {
+        self.0.progress()
+    }
+}
+
+#[async_trait]
+impl Store for PlantedStore {
+    async fn commit(&self, write: Write) -> Result<Outcome, StoreError> {
+        self.0.commit(write).await
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, StoreError> {
+        self.0.get(key).await
+    }
+
+    async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
+        self.0.list(query).await
+    }
+
+    async fn watch(&self, scope: WatchScope, from: Revision) -> Result<Box<dyn Watch>, StoreError> {
+        Ok(Box::new(PlantedWatch(self.0.watch(scope, from).await?)))
+    }
+
+    async fn revision(&self) -> Result<Revision, StoreError> {
+        self.0.revision().await
+    }
+
+    async fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
+        self.0.tenants().await
+    }
+
+    async fn resources(&self, tenant: &Tenant) -> Result<Vec<(Resource, usize)>, StoreError> {
+        self.0.resources(tenant).await
+    }
+}
+
 async fn start(store: &Memory) -> ApiServer {
+    start_with(Arc::new(store.clone()), Vec::new()).await
+}
+
+async fn start_with(store: Arc<dyn Store>, admission: Vec<Arc<dyn InProcessAdmission>>) -> ApiServer {
     let seams = Arc::<Seams>::default();
     let server = ApiServer::start(ServerConfig {
-        store: Arc::new(store.clone()),
+        store,
         clock: seams.clone(),
         entropy: seams,
         builtin: Registry::new(builtin::kinds()),
-        admission: Vec::new(),
+        admission,
         readiness: Vec::new(),
     });
     let config = TenantConfig {
@@ -83,4 +161,39 @@ async fn what_is_left_of_a_dropped_request_goes_on_and_the_server_waits_for_it()
     let whole = service.answer(create("whole")).await.expect("infallible");
     assert_eq!(whole.status(), 201);
     tokio::time::timeout(PATIENCE, server.stop()).await.expect("nothing is left to wait for");
+}
+
+#[tokio::test]
+async fn a_request_that_panics_is_answered_and_holds_up_no_other() {
+    let store = Arc::new(Memory::new(0, HistoryLimits::default()));
+    let server = start_with(store, vec![Arc::new(PlantedAdmission)]).await;
+    let service = ApiService::new(server.clone());
+    // As a connection does, and as a client within the process does, whose write has a task of its own.
+    let here = service.answer(create(PLANTED)).await.expect("infallible");
+    let apart = tower::Service::call(&mut service.clone(), create(PLANTED)).await.expect("infallible");
+    for answer in [here, apart] {
+        assert_eq!(answer.status(), 500);
+        let body = answer.into_body().collect().await.expect("a body").to_bytes();
+        let status = String::from_utf8_lossy(&body);
+        assert!(status.contains(r#""kind":"Status""#) && status.contains(r#""code":500"#), "{status}");
+        assert!(!status.contains(PLANTED), "what it says is for the log: {status}");
+    }
+    for name in ["one", "two"] {
+        assert_eq!(service.answer(create(name)).await.expect("infallible").status(), 201, "{name}");
+    }
+    assert!(server.metrics().text(1, 1).contains("apiserver_request_panics_total 2"));
+    let broken = tokio::time::timeout(Duration::from_millis(10), server.broken()).await;
+    assert!(broken.is_err(), "the server goes on: {broken:?}");
+    tokio::time::timeout(PATIENCE, server.stop()).await.expect("nothing of it holds up the end");
+}
+
+#[tokio::test]
+async fn a_part_of_the_server_that_panics_is_told_to_whoever_runs_it() {
+    let store = Arc::new(PlantedStore(Memory::new(0, HistoryLimits::default())));
+    let server = start_with(store, Vec::new()).await;
+    let service = ApiService::new(server.clone());
+    assert_eq!(service.answer(create(PLANTED)).await.expect("infallible").status(), 201);
+    let why = tokio::time::timeout(PATIENCE, server.broken()).await.expect("told");
+    assert!(why.ends_with(" panicked"), "{why}");
+    tokio::time::timeout(PATIENCE, server.stop()).await.expect("it ends all the same");
 }

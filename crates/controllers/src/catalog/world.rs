@@ -1,7 +1,7 @@
 //! What is known of the catalog: its index, mirrors that guard it against going back in time, and the queue of profiles that
 //! have to be looked at. Synchronous; nothing here waits or calls.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLockReadGuard};
 use std::time::Duration;
 
 use allotment_api::catalog::KeptProfile;
@@ -10,7 +10,7 @@ use kube::Resource;
 use kube::runtime::watcher::Event;
 
 use super::followed::Followed;
-use crate::frame::{Change, Mirror, ObjectKey, Queue};
+use crate::frame::{Alarm, Change, Mirror, ObjectKey, Queue, Shared};
 
 /// How long a profile that counts or names its users waits for further ones to come or go. A thousand may at once, and
 /// each status is a hundred kilobytes; whoever waits is not made to wait longer by those who come.
@@ -28,7 +28,7 @@ pub(crate) struct State {
 /// The catalog, shared by watches and controllers.
 #[derive(Debug, Default)]
 pub(crate) struct CatalogWorld {
-    state: RwLock<State>,
+    state: Shared<State>,
     /// Profiles of both kinds; CloudProfiles are those without a namespace.
     pub(crate) queue: Arc<Queue<ObjectKey>>,
 }
@@ -48,6 +48,11 @@ pub(crate) trait Mirrored: Resource + Clone + Sized + Send + Sync + 'static {
 }
 
 impl CatalogWorld {
+    /// Nothing yet. The alarm is rung when a change of it panicked half-way.
+    pub(crate) fn ringing(alarm: Alarm) -> Self {
+        CatalogWorld { state: Shared::new(State::default(), alarm), queue: Arc::default() }
+    }
+
     /// Looks at all that is known. Never across an await.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&Catalog) -> T) -> T {
         look(&self.read().catalog)
@@ -81,11 +86,11 @@ impl CatalogWorld {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     fn change<K: Mirrored>(&self, wakes_itself: bool, change: impl FnOnce(&mut State) -> Vec<Change<K>>) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         for change in change(&mut state) {
             K::index(&mut state.catalog, &change);
             if let Some(key) = K::itself(&change).filter(|_| wakes_itself) {

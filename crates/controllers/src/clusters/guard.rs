@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::follow::{self, Versions};
-use crate::frame::{Kept, ObjectKey, Seams, Tasks, Whole, chain, is_conflict, is_gone, told};
+use crate::frame::{Kept, ObjectKey, Seams, Tasks, Whole, caught, chain, is_conflict, is_gone, told};
 use crate::world::World;
 
 const MANAGER: &str = "allot-prefixes";
@@ -316,11 +316,13 @@ impl Guards {
                 }
             }
         };
+        let follow =
+            caught("what keeps tenants to their prefixes in a Cluster", tokio::time::timeout(follow::LIMIT, follow));
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;
                 () = ended.cancelled() => {}
-                _ = tokio::time::timeout(follow::LIMIT, follow) => drop(locked(&followed).remove(&uid)),
+                _ = follow => drop(locked(&followed).remove(&uid)),
             }
         });
     }

@@ -2,6 +2,8 @@
 //! controller, the loop that works it off, and guarded writes. What a controller decides is none of this
 //! module's business.
 
+mod alarm;
+mod anew;
 mod events;
 mod execute;
 mod lanes;
@@ -9,6 +11,7 @@ mod lease;
 mod mirror;
 mod queue;
 mod seams;
+mod shared;
 mod tasks;
 mod troubles;
 mod watch;
@@ -16,7 +19,10 @@ mod whole;
 mod worker;
 mod write;
 
+pub use alarm::Alarm;
+pub(crate) use alarm::{caught, caught_at_once};
 pub use allotment_core::write::ObjectKey;
+pub use anew::{Anew, keep};
 pub use events::warn_of;
 pub use execute::{Written, execute};
 pub use lanes::Lane;
@@ -26,6 +32,7 @@ pub use queue::Queue;
 pub use seams::Seams;
 #[cfg(test)]
 pub(crate) use seams::still;
+pub(crate) use shared::Shared;
 pub use tasks::Tasks;
 pub use troubles::Troubles;
 pub use watch::chain;

@@ -20,6 +20,9 @@ use tokio::time::Instant;
 const FIRST_RETRY: Duration = Duration::from_millis(1);
 /// The longest wait between two tries: what is broken for hours is looked at once in half a minute.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// The first and the longest wait after a panic: each says much on standard error, and the same work most often panics again.
+const FIRST_RETRY_OF_PANIC: Duration = Duration::from_secs(1);
+const LONGEST_RETRY_OF_PANIC: Duration = Duration::from_secs(300);
 /// Failures beyond this do not lengthen the wait any more.
 const MOST_DOUBLINGS: u32 = 15;
 
@@ -45,6 +48,7 @@ struct State<K, R> {
     deadline_of: BTreeMap<K, Instant>,
     failures: BTreeMap<K, u32>,
     arrivals: u64,
+    panics: u64,
 }
 
 impl<K, R> Default for Queue<K, R> {
@@ -59,6 +63,7 @@ impl<K, R> Default for Queue<K, R> {
                 deadline_of: BTreeMap::new(),
                 failures: BTreeMap::new(),
                 arrivals: 0,
+                panics: 0,
             }),
             changed: Notify::new(),
         }
@@ -101,9 +106,24 @@ impl<K: Clone + Debug + Ord, R: Clone + Debug + Default + Ord> Queue<K, R> {
 
     /// Hands `key` out again after a failure: the wait doubles with every failure in a row.
     pub fn retry(&self, key: K) -> Duration {
+        self.retry_within(key, FIRST_RETRY, LONGEST_RETRY)
+    }
+
+    /// The same after work on it panicked: the waits are longer.
+    pub fn retry_panic(&self, key: K) -> Duration {
+        self.lock().panics += 1;
+        self.retry_within(key, FIRST_RETRY_OF_PANIC, LONGEST_RETRY_OF_PANIC)
+    }
+
+    /// How often work on a key panicked.
+    pub fn panics(&self) -> u64 {
+        self.lock().panics
+    }
+
+    fn retry_within(&self, key: K, first: Duration, longest: Duration) -> Duration {
         let mut state = self.lock();
         let failures = state.failures.entry(key.clone()).or_insert(0);
-        let delay = FIRST_RETRY.saturating_mul(1 << (*failures).min(MOST_DOUBLINGS)).min(LONGEST_RETRY);
+        let delay = first.saturating_mul(1 << (*failures).min(MOST_DOUBLINGS)).min(longest);
         *failures = failures.saturating_add(1);
         state.add_at(key, Instant::now() + delay);
         drop(state);

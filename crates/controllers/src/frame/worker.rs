@@ -1,13 +1,15 @@
-//! The loop that works a queue off: take a key, look, act, say when to look again.
+//! The loop that works a queue off: take a key, look, act, say when to look again. Work on one key that panics is a failure of that
+//! key alone.
 
 use std::fmt::Debug;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use super::lanes::{Lane, Lanes};
 use super::watch::chain;
@@ -145,14 +147,22 @@ async fn one<R>(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey, R>>,
 where
     R: Clone + Debug + Default + Ord + Send,
 {
-    match controller.reconcile(&key).await {
-        Ok(next) => {
+    // It may be dropped at any await, so that what it leaves behind is whole; of what is changed between awaits, `Shared` knows
+    // whether it came to its end.
+    let done = AssertUnwindSafe(controller.reconcile(&key)).catch_unwind().await;
+    match done {
+        Err(_) => {
+            let delay = queue.retry_panic(key.clone());
+            let name = controller.name();
+            error!(controller = name, object = %key, ?delay, "the program itself failed, as said above; trying again");
+        }
+        Ok(Ok(next)) => {
             queue.succeeded(&key);
             if let Next::After(delay) = next {
                 queue.add_after(key.clone(), delay);
             }
         }
-        Err(error) => {
+        Ok(Err(error)) => {
             let race = error.is_race();
             let delay = queue.retry(key.clone());
             if race {
@@ -163,4 +173,54 @@ where
         }
     }
     queue.done(&key);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+
+    /// Panics at once for one key, after an await for another, and notes which it was asked for.
+    #[derive(Default)]
+    struct Planted(Mutex<BTreeMap<String, usize>>);
+
+    #[async_trait]
+    impl Reconcile for Planted {
+        fn name(&self) -> &'static str {
+            "planted"
+        }
+
+        fn lane(&self, key: &ObjectKey) -> Option<Lane> {
+            (key.name == "late").then(|| Lane::new("p", "late"))
+        }
+
+        async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
+            {
+                let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                *seen.entry(key.name.clone()).or_default() += 1;
+                assert_ne!(key.name, "bad", "planted");
+            }
+            tokio::task::yield_now().await;
+            assert_ne!(key.name, "late", "planted");
+            Ok(Next::Change)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_on_one_key_that_panics_is_tried_again_later_and_holds_up_no_other() {
+        let (planted, queue) = (Arc::new(Planted::default()), Arc::new(Queue::<ObjectKey>::default()));
+        let key = |name: &str| ObjectKey::new("n", name);
+        ["bad", "late", "good"].into_iter().for_each(|name| queue.add(key(name)));
+        let begin = tokio::time::Instant::now();
+        let worked = tokio::time::timeout(Duration::from_secs(100), work(planted.clone(), queue.clone(), 1)).await;
+        assert!(worked.is_err(), "the loop goes on");
+        assert_eq!(begin.elapsed(), Duration::from_secs(100));
+        let seen = planted.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // At 0, 1, 3, 7, 15, 31 and 63 seconds.
+        let expect = [("bad", 7), ("good", 1), ("late", 7)].map(|(name, times)| (name.to_owned(), times));
+        assert_eq!(seen, BTreeMap::from(expect));
+        assert_eq!(queue.panics(), 14);
+    }
 }

@@ -4,7 +4,7 @@
 mod kinds;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use allotment_api::names::{SYSTEM_NAMESPACE, provider_object};
@@ -20,7 +20,7 @@ use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
 use crate::access::AccessSecret;
-use crate::frame::{AT_ONCE, Change, Mirror, ObjectKey, Queue, Written};
+use crate::frame::{AT_ONCE, Alarm, Change, Mirror, ObjectKey, Queue, Shared, Written};
 use crate::providers::{self, AsConfig, Config};
 pub(crate) use kinds::Mirrored;
 
@@ -158,7 +158,7 @@ impl State {
 /// The world, shared by watches and controllers.
 #[derive(Debug)]
 pub struct World {
-    state: RwLock<State>,
+    state: Shared<State>,
     /// The controllers' queues.
     pub queues: Queues,
 }
@@ -166,16 +166,21 @@ pub struct World {
 impl World {
     /// A world of nothing. A Cluster that is not provisioned after that time takes no more requests.
     pub fn new(provisioning_deadline: Duration) -> Self {
+        World::ringing(provisioning_deadline, Alarm::default())
+    }
+
+    /// The same; the alarm is rung when a change of it panicked half-way.
+    pub fn ringing(provisioning_deadline: Duration, alarm: Alarm) -> Self {
         let seconds = i64::try_from(provisioning_deadline.as_secs()).unwrap_or(i64::MAX);
         // More than are worked on at once, so that those who find room follow each other without a pause.
         let snapshot = Snapshot::with_provisioning_deadline(seconds).with_standing_for_all(2 * AT_ONCE);
         let state = State { snapshot, ..State::default() };
-        World { state: RwLock::new(state), queues: Queues::default() }
+        World { state: Shared::new(state, alarm), queues: Queues::default() }
     }
 
     /// A look at everything. Never held across an await.
     pub fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// What to write next to choose Clusters for these requests; and, of those that wait for a worker, for new ones, so that
@@ -189,7 +194,7 @@ impl World {
         proposals: &mut dyn Iterator<Item = String>,
     ) -> Vec<Step> {
         // Changed while choosing, and as before afterwards.
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         let mut requests: BTreeSet<ObjectKey> = requests.into_iter().collect();
         let new = Rank::new_ones();
         let new = self.queues.requests.ready_within(Some(new.start)..Some(new.end), MOST_NEW);
@@ -205,7 +210,7 @@ impl World {
 
     /// A write of that request was refused, and will be until it changes: it stands for nobody else that waits.
     pub(crate) fn was_refused(&self, request: &ObjectKey) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         state.snapshot.was_refused(request);
         self.hand_out(state);
     }
@@ -240,7 +245,7 @@ impl World {
 
     /// Has the inside of a Cluster looked through unless the AccessRequest of that key and UID lives there.
     pub fn suspect(&self, access: &ObjectKey, uid: &str, cluster: &ObjectKey, cluster_uid: &str) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         let there = state.access.get(access).filter(|access| access.uid().as_deref() == Some(uid));
         let lives = there.and_then(|access| kinds::lives_in(access)).is_some_and(|(_, home)| home == cluster_uid);
         if !lives {
@@ -259,16 +264,16 @@ impl World {
     /// Whether something may lie in the Cluster of that UID that no status tells of; whoever asks looks
     /// through it, and says so by [`World::still_suspect`] if that fails.
     pub fn take_suspect(&self, cluster_uid: &str) -> bool {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).suspects.remove(cluster_uid)
+        self.state.write().suspects.remove(cluster_uid)
     }
 
     /// The Cluster could not be looked through.
     pub fn still_suspect(&self, cluster: &ObjectKey, cluster_uid: &str) {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).suspect(cluster, cluster_uid);
+        self.state.write().suspect(cluster, cluster_uid);
     }
 
     fn change<K: Mirrored>(&self, change: impl FnOnce(&mut State) -> Vec<Change<K>>) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         for change in change(&mut state) {
             match &change.after {
                 Some(object) => {

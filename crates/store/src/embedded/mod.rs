@@ -330,6 +330,12 @@ impl Embedded {
         self.shared.write().compact(revision.0);
     }
 
+    /// Waits until nothing is written any more, since the writer has ended: it panicked, if [`Embedded::close`] was not called.
+    /// What was acknowledged is in the folder.
+    pub async fn ended(&self) {
+        self.commands.closed().await;
+    }
+
     /// Finishes what was sent and lets the folder go; later writes are refused, reads go on.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();

@@ -28,6 +28,8 @@ pub struct DiskFaults {
     pub read_only: bool,
     /// No file can be made, as where there are too many already.
     pub fail_creates: bool,
+    /// Whoever changes anything panics, as by a fault of the engine itself.
+    pub panics: bool,
     /// Syncs answer well and do nothing.
     pub sync_lies: bool,
 }
@@ -156,6 +158,7 @@ impl Inner {
     /// Begins an operation that changes something; `Ok(true)`: the power goes in its middle.
     fn step(&mut self) -> io::Result<bool> {
         self.power()?;
+        assert!(!self.faults.panics, "planted");
         if self.faults.read_only {
             return Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem));
         }

@@ -478,3 +478,21 @@ async fn damage_in_a_snapshot_or_a_missing_segment_stops_the_start() {
     let result = Embedded::open_on(Arc::new(broken), restless(HistoryLimits::default())).await;
     assert!(matches!(result, Err(OpenError::Damaged { .. })), "{result:?}");
 }
+
+#[tokio::test]
+async fn a_writer_that_panics_is_told_and_nothing_that_was_acknowledged_is_lost() {
+    let disk = Disk::new(DiskFaults::default());
+    let options = restless(HistoryLimits::default());
+    let store = Embedded::open_on(Arc::new(disk.clone()), options).await.expect("opens");
+    begin(&store, "t").await;
+    let put = |name: &str| Write::Put { key: key("t", "n", name), expect: Expect::Absent, body: body("x") };
+    store.commit(put("before")).await.expect("is written");
+    assert!(tokio::time::timeout(Duration::from_millis(10), store.ended()).await.is_err(), "it goes on");
+    disk.set_faults(DiskFaults { panics: true, ..DiskFaults::default() });
+    let lost = store.commit(put("lost")).await;
+    assert!(matches!(lost, Err(StoreError::Unknown { .. })), "{lost:?}");
+    store.ended().await;
+    assert!(store.writable().await.is_err());
+    let again = Embedded::open_on(Arc::new(disk.after_exit()), options).await.expect("opens");
+    assert!(again.get(&key("t", "n", "before")).await.expect("answers").is_some());
+}

@@ -5,6 +5,7 @@
 //!   that it started once its standard input closes: when we say so, and when we die, however that comes.
 //! - A provider that ends is started again after 1 s, then 2 s, up to 60 s; one that ran for a minute begins anew.
 
+use std::panic::AssertUnwindSafe;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use allotment_controllers::providers::{RunOrder, Told};
 use allotment_core::providers::Run;
 use allotment_machinery::seams::Clock as _;
 use anyhow::Context as _;
+use futures::FutureExt as _;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +29,8 @@ use crate::platform::seams::WallClock;
 /// The first and the longest wait before a provider is started again.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// What is said where a start of it failed in the program itself.
+const PANICKED: &str = "the platform failed while it ran it";
 /// How long `init` may take.
 const INIT_LIMIT: Duration = Duration::from_secs(300);
 /// What a guard is given beyond what it gives its provider.
@@ -60,7 +64,10 @@ impl Life {
         let mut wait = FIRST_RETRY;
         while !self.stop.is_cancelled() {
             let began = Instant::now();
-            let (in_init, why) = match self.once().await {
+            let once = AssertUnwindSafe(self.once()).catch_unwind().await;
+            // One provider's trouble is not the others'.
+            let (in_init, why) = match once.unwrap_or_else(|_| End::Failed { in_init: true, why: PANICKED.to_owned() })
+            {
                 End::Stopped => break,
                 End::Failed { in_init, why } => (in_init, why),
             };

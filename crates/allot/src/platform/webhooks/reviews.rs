@@ -4,6 +4,7 @@
 //! connections and their streams, the rest of large ones by [`LARGE`], what is being judged by [`JUDGED`].
 //! A connection counts as known once it has sent a review.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,14 @@ use allotment_apiserver::ResponseBody;
 use allotment_apiserver::listener::{Answer, Limits, Visit};
 use allotment_landscape::webhook::{MUTATE_PATH, Stage, VALIDATE_PATH, Webhook};
 use bytes::{Bytes, BytesMut};
+use futures::FutureExt as _;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tracing::error;
 
 use crate::platform::duty::Duty;
 
@@ -72,7 +75,10 @@ impl Reviews {
             Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "it took too long"),
         };
         let Ok(_turn) = self.judged.acquire().await else { return plain(StatusCode::SERVICE_UNAVAILABLE, "stopping") };
-        let answer = self.webhook.answer(stage, &body).await;
+        let answer = match judged(&self.duty, self.webhook.answer(stage, &body)).await {
+            Ok(answer) => answer,
+            Err(instead) => return instead,
+        };
         self.duty.reviewed(answer.is_ok());
         match answer {
             Ok(answer) => {
@@ -122,6 +128,15 @@ impl Refused {
             Refused::Broken(_) => StatusCode::BAD_REQUEST,
         }
     }
+}
+
+/// What judging comes to, or the answer where it panicked: others come by the same connection, and do not end with it.
+async fn judged<T>(duty: &Duty, judging: impl Future<Output = T>) -> Result<T, Response<ResponseBody>> {
+    AssertUnwindSafe(judging).catch_unwind().await.map_err(|_| {
+        duty.panicked();
+        error!("a review panicked; it was answered with 500");
+        plain(StatusCode::INTERNAL_SERVER_ERROR, "the review could not be handled")
+    })
 }
 
 /// Takes a body, and the room for what of it is beyond [`SMALL`] as that comes: what is only announced holds nothing.
@@ -203,6 +218,15 @@ mod tests {
         assert!(taken.len() == SMALL + 20 * 1024 && large.available_permits() == 80 * 1024);
         drop(room);
         assert_eq!(large.available_permits(), 100 * 1024);
+    }
+
+    #[tokio::test]
+    async fn a_review_that_panics_is_answered_and_counted() {
+        let duty = Duty::default();
+        assert_eq!(judged(&duty, async { 1 }).await.ok(), Some(1));
+        let panicked = judged::<u8>(&duty, async { panic!("planted") }).await.expect_err("no answer");
+        assert_eq!(panicked.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(duty.metrics().contains("allot_review_panics_total 1"));
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 //! server.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use allotment_machinery::json::{Map, Value};
 use allotment_machinery::object::{Encoded, metadata_mut};
 use allotment_machinery::selector::LabelSelector;
 use allotment_store::{Entry, Expect, Key, ListQuery, Resource, Scope, Store, StoreError, Tenant, Write};
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
@@ -115,8 +117,16 @@ pub(crate) async fn run_aggregation(server: ApiServer) {
             // A tenant that is not known was removed, or is marked again once it is.
             let Some(state) = server.known_tenant(&tenant) else { continue };
             let now = server.clock().now();
-            let done = state.within(reconcile_aggregates(server.store(), &tenant, now)).await;
-            let Some(Err(error)) = done else { continue };
+            let work = state.within(reconcile_aggregates(server.store(), &tenant, now));
+            let error = match AssertUnwindSafe(work).catch_unwind().await {
+                Ok(None | Some(Ok(_))) => continue,
+                Ok(Some(Err(error))) => error,
+                // The roles of one tenant; it is tried again when they change.
+                Err(_) => {
+                    tracing::error!(tenant = tenant.as_str(), "aggregating roles panicked");
+                    continue;
+                }
+            };
             tracing::warn!(tenant = tenant.as_str(), %error, "aggregated roles could not be brought up to date");
             server.aggregation().mark(&tenant);
             tokio::select! {

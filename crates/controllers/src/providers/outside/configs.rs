@@ -14,12 +14,14 @@ use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::frame::{ObjectKey, Queue, Tasks, chain};
+use crate::frame::{ObjectKey, Queue, Tasks, caught, chain};
 
 /// The version of every group's ProviderConfigs.
 const VERSION: &str = "v1alpha1";
 /// How long to wait after a watch broke. Until a provider has brought its definitions there is nothing to watch.
 const TRY_AGAIN: Duration = Duration::from_secs(2);
+/// How long to wait after they could not be taken in.
+const AFTER_PANIC: Duration = Duration::from_secs(30);
 /// Objects of one list call.
 const PAGE: u32 = 500;
 
@@ -90,7 +92,7 @@ impl FollowedConfigs {
             tokio::select! {
                 biased;
                 () = stopped.cancelled() => {}
-                () = follow(api, sink, providers) => {}
+                () = follow_again(api, sink, providers) => {}
             }
         });
         (known, stop)
@@ -112,6 +114,14 @@ impl State {
 
 fn lock(group: &Mutex<Group>) -> MutexGuard<'_, Group> {
     group.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Follows for ever. What one of them holds is its provider's, and must harm no other group: after a panic all are listed anew.
+async fn follow_again(api: Api<DynamicObject>, known: Arc<Mutex<Group>>, providers: Arc<Queue<ObjectKey>>) {
+    loop {
+        caught("ProviderConfigs of a provider outside", follow(api.clone(), known.clone(), providers.clone())).await;
+        tokio::time::sleep(AFTER_PANIC).await;
+    }
 }
 
 async fn follow(api: Api<DynamicObject>, known: Arc<Mutex<Group>>, providers: Arc<Queue<ObjectKey>>) {

@@ -23,10 +23,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tracing::{debug, warn};
 
-use crate::frame::{Queue, Seams, Synced, chain, follow, is_conflict, is_gone};
+use crate::frame::{Queue, Seams, Synced, caught_at_once, chain, follow, is_conflict, is_gone};
 use crate::providers::gate::guarded;
 use crate::providers::kubeconfig::ForeignKubeconfig;
-use crate::providers::{AdminAccess, Endpoint, ProviderError};
+use crate::providers::{AdminAccess, Endpoint, KubeconfigFault, ProviderError};
 
 const MANAGER: &str = "allot-providers";
 /// What is said of a provider that has not answered.
@@ -247,7 +247,8 @@ impl Desk {
             self.take_out(provider, uid);
             let Some(place) = of_provider.get_mut(uid) else { continue };
             let (Sitting::Asked { failures, .. }, Some(until)) = (place.sitting, place.until) else { continue };
-            match held(&answer.0) {
+            let read = caught_at_once("an answer of a provider", || held(&answer.0));
+            match read.unwrap_or(Err(KubeconfigFault::Unreadable)) {
                 Ok(held) => {
                     *place = Place { sitting: Sitting::Answered { until }, until: None, held: Some(held), fault: None };
                 }
@@ -321,8 +322,8 @@ impl Desk {
     }
 }
 
-fn held(answer: &[u8]) -> Result<Held, crate::providers::KubeconfigFault> {
-    let text = std::str::from_utf8(answer).map_err(|_| crate::providers::KubeconfigFault::Unreadable)?;
+fn held(answer: &[u8]) -> Result<Held, KubeconfigFault> {
+    let text = std::str::from_utf8(answer).map_err(|_| KubeconfigFault::Unreadable)?;
     let kubeconfig = ForeignKubeconfig::read(text)?;
     let refused = Arc::new(AtomicBool::new(false));
     let client = guarded(kubeconfig.client_noting(refused.clone())?, Arc::default());
