@@ -1,17 +1,19 @@
 //! All profiles and Shoots that are known, by what uses what: the children of a CloudProfile, the Shoots of either kind of
-//! profile. A change costs what it changes; nothing is searched.
+//! profile. A change costs what it changes; nothing is searched, nor counted anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, Shoot, ShootSpec};
+use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, KeptStatus, Shoot, ShootSpec};
+use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::parent::Parent;
 use super::reference::{ProfileKind, Reference, reference};
 use super::usage::{used_images, used_kubernetes};
 use super::versions::VersionKey;
+use crate::requests::find_condition;
 use crate::write::ObjectKey;
 
 /// A CloudProfile, prepared for those who look at it again and again.
@@ -153,6 +155,35 @@ pub struct Catalog {
     children: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// By the profile that they use, be it there or not.
     users: BTreeMap<ProfileKey, BTreeSet<ObjectKey>>,
+    /// By the name of a CloudProfile, be it there or not: of those that have children.
+    families: BTreeMap<String, Family>,
+}
+
+/// What is counted of the children of a CloudProfile.
+#[derive(Clone, Copy, Debug, Default)]
+struct Family {
+    /// Those that are not rendered whole.
+    invalid: usize,
+    /// Shoots that use one of them.
+    shoots: usize,
+}
+
+/// Who depends on a CloudProfile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// Its children.
+    pub children: usize,
+    /// Those of them of which it is written that they cannot be rendered whole, or not be shown.
+    pub invalid: usize,
+    /// The Shoots that use it or one of its children.
+    pub shoots: usize,
+}
+
+/// Whether what is written says that a private profile cannot be rendered whole, or not be shown.
+fn is_invalid(status: &KeptStatus) -> bool {
+    let rendered = find_condition(&status.conditions, ConditionType::Rendered);
+    let reasons = [CatalogReason::Invalid, CatalogReason::TooLarge].map(CatalogReason::as_str);
+    rendered.is_some_and(|said| reasons.contains(&said.reason.as_str()))
 }
 
 /// Moves `member` from one group to another; a group without members goes.
@@ -182,12 +213,25 @@ impl Catalog {
 
     /// That PrivateCloudProfile is so from now on, or gone.
     pub fn set_private(&mut self, key: &ObjectKey, profile: Option<Arc<KeptProfile>>) {
+        let shoots = self.users.get(&ProfileKey::Private(key.clone())).map_or(0, BTreeSet::len);
+        let counted = |profile: &KeptProfile| Family { invalid: usize::from(is_invalid(&profile.status)), shoots };
         let parent = profile.as_ref().map(|profile| profile.spec.parent.name.clone());
+        if let Some(profile) = &profile {
+            let (own, family) = (counted(profile), self.families.entry(profile.spec.parent.name.clone()).or_default());
+            *family = Family { invalid: family.invalid + own.invalid, shoots: family.shoots + own.shoots };
+        }
         let before = match profile {
             Some(profile) => self.private.insert(key.clone(), profile),
             None => self.private.remove(key),
         };
         regroup(&mut self.children, before.as_ref().map(|before| &before.spec.parent.name), parent, key);
+        let Some(before) = before else { return };
+        let (own, name) = (counted(&before), &before.spec.parent.name);
+        if !self.children.contains_key(name) {
+            self.families.remove(name);
+        } else if let Some(family) = self.families.get_mut(name) {
+            *family = Family { invalid: family.invalid - own.invalid, shoots: family.shoots - own.shoots };
+        }
     }
 
     /// That Shoot is so from now on, or gone.
@@ -197,7 +241,21 @@ impl Catalog {
             Some(shoot) => self.shoots.insert(key.clone(), shoot),
             None => self.shoots.remove(key),
         };
-        regroup(&mut self.users, before.as_ref().and_then(|before| before.profile.as_ref()), uses, key);
+        let used = before.as_ref().and_then(|before| before.profile.as_ref());
+        // First the one that is added, so that no count is ever less than nothing.
+        if let Some(family) = uses.as_ref().and_then(|uses| self.family_of(uses)) {
+            family.shoots += 1;
+        }
+        if let Some(family) = used.and_then(|used| self.family_of(used)) {
+            family.shoots -= 1;
+        }
+        regroup(&mut self.users, used, uses, key);
+    }
+
+    /// The family that a profile is a child of.
+    fn family_of(&mut self, profile: &ProfileKey) -> Option<&mut Family> {
+        let ProfileKey::Private(key) = profile else { return None };
+        self.families.get_mut(&self.private.get(key)?.spec.parent.name)
     }
 
     /// The CloudProfile of that name.
@@ -237,12 +295,12 @@ impl Catalog {
         })
     }
 
-    /// How many children a CloudProfile has, and how many Shoots use it or one of these.
-    pub fn uses_of(&self, parent: &str) -> (usize, usize) {
+    /// How many depend on a CloudProfile; at no cost for each of them.
+    pub fn uses_of(&self, parent: &str) -> Uses {
         let children = self.children.get(parent).map_or(0, BTreeSet::len);
-        let on = |profile: ProfileKey| self.users.get(&profile).map_or(0, BTreeSet::len);
-        let of_children = self.children(parent).map(|(key, _)| on(ProfileKey::Private(key.clone())));
-        (children, on(ProfileKey::Cloud(parent.to_owned())) + of_children.sum::<usize>())
+        let own = self.users.get(&ProfileKey::Cloud(parent.to_owned())).map_or(0, BTreeSet::len);
+        let Family { invalid, shoots } = self.families.get(parent).copied().unwrap_or_default();
+        Uses { children, invalid, shoots: own + shoots }
     }
 
     /// The live Shoots of a private profile's namespace that use that version of that image through it.
@@ -261,13 +319,24 @@ mod tests {
     use std::collections::BTreeMap;
 
     use allotment_api::catalog::{CloudProfileReference, ParentRef, PrivateCloudProfileSpec};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    use k8s_openapi::jiff::Timestamp;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn private(parent: &str) -> Arc<KeptProfile> {
+    fn private(parent: &str, reason: Option<CatalogReason>) -> Arc<KeptProfile> {
         let spec = PrivateCloudProfileSpec { parent: ParentRef::named(parent), ..PrivateCloudProfileSpec::default() };
-        Arc::new(KeptProfile { spec, ..KeptProfile::default() })
+        let rendered = reason.map(|reason| Condition {
+            type_: ConditionType::Rendered.as_str().to_owned(),
+            status: "False".to_owned(),
+            reason: reason.as_str().to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        });
+        let status = KeptStatus { conditions: rendered.into_iter().collect(), ..KeptStatus::default() };
+        Arc::new(KeptProfile { spec, status, ..KeptProfile::default() })
     }
 
     fn shoot(key: &ObjectKey, kind: &str, name: &str) -> Arc<KeptShoot> {
@@ -280,13 +349,19 @@ mod tests {
     /// What becomes of one of few objects.
     #[derive(Clone, Debug)]
     enum Change {
-        Private(u8, Option<u8>),
+        Private(u8, Option<(u8, Option<CatalogReason>)>),
         Shoot(u8, Option<(bool, u8)>),
+    }
+
+    fn reason() -> impl Strategy<Value = CatalogReason> {
+        use CatalogReason::{Invalid, ParentNotFound, TooLarge};
+        prop::sample::select(vec![Invalid, TooLarge, ParentNotFound])
     }
 
     fn change() -> impl Strategy<Value = Change> {
         prop_oneof![
-            (0..4_u8, prop::option::of(0..3_u8)).prop_map(|(key, parent)| Change::Private(key, parent)),
+            (0..4_u8, prop::option::of((0..3_u8, prop::option::of(reason()))))
+                .prop_map(|(key, parent)| Change::Private(key, parent)),
             (0..6_u8, prop::option::of((any::<bool>(), 0..4_u8))).prop_map(|(key, uses)| Change::Shoot(key, uses)),
         ]
     }
@@ -304,8 +379,8 @@ mod tests {
             for change in changes {
                 match change {
                     Change::Private(number, parent) => {
-                        let parent = parent.map(|parent| format!("p{parent}"));
-                        catalog.set_private(&key(number), parent.as_deref().map(private));
+                        let parent = parent.map(|(parent, reason)| (format!("p{parent}"), reason));
+                        catalog.set_private(&key(number), parent.as_ref().map(|(name, reason)| private(name, *reason)));
                         match parent {
                             Some(parent) => _ = parents.insert(key(number), parent),
                             None => _ = parents.remove(&key(number)),
@@ -326,7 +401,7 @@ mod tests {
                 }
             }
             for parent in ["p0", "p1", "p2", "p3"] {
-                let children: Vec<&ObjectKey> = parents.iter().filter(|(_, of)| *of == parent).map(|(key, _)| key).collect();
+                let children: Vec<&ObjectKey> = parents.iter().filter(|(_, (of, _))| of == parent).map(|(key, _)| key).collect();
                 prop_assert_eq!(catalog.children(parent).map(|(key, _)| key).collect::<Vec<_>>(), children.clone());
                 let in_family = |profile: &ProfileKey| match profile {
                     ProfileKey::Cloud(name) => name == parent,
@@ -336,7 +411,9 @@ mod tests {
                 let mut found: Vec<&ObjectKey> = catalog.shoots_of_family(parent).map(|(key, _)| key).collect();
                 expect.sort();
                 found.sort();
-                prop_assert_eq!(catalog.uses_of(parent), (children.len(), expect.len()));
+                let is_invalid = |reason: &Option<CatalogReason>| matches!(reason, Some(CatalogReason::Invalid | CatalogReason::TooLarge));
+                let invalid = parents.values().filter(|(of, reason)| of == parent && is_invalid(reason)).count();
+                prop_assert_eq!(catalog.uses_of(parent), Uses { children: children.len(), invalid, shoots: expect.len() });
                 prop_assert_eq!(found, expect);
             }
         }

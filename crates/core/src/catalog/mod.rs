@@ -32,7 +32,7 @@ pub use entries::Found;
 pub use expiring::{Expiring, ProfileName, effective, expiring, used_versions};
 pub use expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
 pub use explaining::{Candidate, Dates, Offered, Used, Verdict, candidates, explain_usage};
-pub use index::{Catalog, KeptShoot, Offer, ProfileKey, says};
+pub use index::{Catalog, KeptShoot, Offer, ProfileKey, Uses, says};
 pub use listed::listed;
 pub use parent::Parent;
 pub use plan::{ProfilePlan, ProfileWrite, StatusWrite, decide_profile};

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_within};
-use super::index::{Catalog, KeptShoot, Offer, ProfileKey};
+use super::index::{Catalog, KeptShoot, Offer, ProfileKey, Uses};
 use super::listed::listed;
 use super::status::{CloudView, ParentView, PrivateView, cloud_status, kept, private_status, recorded};
 use super::usage::last_meant;
@@ -152,7 +152,7 @@ fn private_status_write(view: &PrivateView<'_>, profile: ProfileKey, was: &KeptP
 fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<ProfilePlan> {
     let offer = catalog.profile(name)?;
     let id = ProfileKey::Cloud(name.to_owned());
-    let (children, shoots) = catalog.uses_of(name);
+    let Uses { children, invalid, shoots } = catalog.uses_of(name);
     if let Some(plan) = finalizer(&id, &offer.metadata, children + shoots == 0) {
         return Some(plan);
     }
@@ -171,7 +171,7 @@ fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<Profile
         generation: offer.metadata.generation,
         conditions: &offer.status.conditions,
         children,
-        invalid: catalog.children(name).filter(|(_, child)| is_invalid(&child.status)).count(),
+        invalid,
         shoots,
         now,
     };
@@ -208,13 +208,6 @@ fn expire_cloud(catalog: &Catalog, offer: &Offer, now: Timestamp) -> Expiry<Clou
     let mut used: BTreeSet<VersionKey<'_>> = named.chain(live.flat_map(|(_, shoot)| shoot.versions())).collect();
     used.extend(last_meant(offer.parent.spec(), &used, now));
     expire_cloud_profile(&offer.parent, specs(), |key| used.contains(key), now)
-}
-
-/// Whether what is written says that a private profile cannot be rendered whole, or not be shown.
-pub(super) fn is_invalid(status: &KeptStatus) -> bool {
-    let rendered = find_condition(&status.conditions, ConditionType::Rendered);
-    let reasons = [CatalogReason::Invalid, CatalogReason::TooLarge].map(CatalogReason::as_str);
-    rendered.is_some_and(|said| reasons.contains(&said.reason.as_str()))
 }
 
 fn finalizer(profile: &ProfileKey, metadata: &ObjectMeta, is_free: bool) -> Option<ProfilePlan> {
