@@ -23,11 +23,12 @@ use allotment_apiserver::status::ApiError;
 use allotment_controllers::frame::chain;
 use allotment_core::catalog::{Catalog, KeptShoot, Offer, Verb};
 use allotment_core::write::ObjectKey;
+use allotment_machinery::names::dns1123_subdomain;
 use futures::future::try_join_all;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -250,7 +251,8 @@ fn version(metadata: &ObjectMeta) -> Version {
     (metadata.uid.clone(), metadata.resource_version.clone())
 }
 
-/// An object as it is now: what is at hand, if it is that.
+/// An object as it is now: what is at hand, if it is that. Nobody has a name that cannot be one: as part of a path it would
+/// mean something else.
 async fn newest<K, T>(
     api: &Api<K>,
     name: &str,
@@ -258,13 +260,19 @@ async fn newest<K, T>(
     prepare: impl FnOnce(K) -> T,
 ) -> Result<Option<Arc<T>>, kube::Error>
 where
-    K: Clone + DeserializeOwned + Debug,
+    K: Resource + Clone + DeserializeOwned + Debug,
 {
-    let Some(now) = api.get_metadata_opt(name).await? else { return Ok(None) };
+    if !dns1123_subdomain(name).is_empty() {
+        return Ok(None);
+    }
+    let is_asked_for = |metadata: &ObjectMeta| metadata.name.as_deref() == Some(name);
+    let now = api.get_metadata_opt(name).await?.filter(|now| is_asked_for(&now.metadata));
+    let Some(now) = now else { return Ok(None) };
     if let Some((_, at_hand)) = at_hand.filter(|(known, _)| *known == version(&now.metadata)) {
         return Ok(Some(at_hand));
     }
-    Ok(api.get_opt(name).await?.map(|object| Arc::new(prepare(object))))
+    let object = api.get_opt(name).await?.filter(|object| is_asked_for(object.meta()));
+    Ok(object.map(|object| Arc::new(prepare(object))))
 }
 
 /// Shows all objects one after another, of which no more than a page is held at a time.
@@ -279,6 +287,48 @@ where
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => return Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A server that answers whatever it is asked with CloudProfile `central`, and how often it was asked.
+    fn server() -> (Client, Arc<AtomicUsize>) {
+        let asked = Arc::<AtomicUsize>::default();
+        let counted = asked.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let central = json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "CloudProfile",
+                "metadata": {"name": "central"}, "spec": {"type": "local"}});
+            async move { Ok::<_, Infallible>(Response::new(Body::from(central.to_string().into_bytes()))) }
+        });
+        (Client::new(service, "default"), asked)
+    }
+
+    #[tokio::test]
+    async fn what_is_called_otherwise_than_what_was_asked_for_is_nobody() {
+        for (name, is_there, calls) in [
+            ("central", true, 2),
+            ("second", false, 1),
+            ("central?", false, 0),
+            ("central/status", false, 0),
+            ("%63entral", false, 0),
+            ("../cloudprofiles/central", false, 0),
+            ("", false, 0),
+        ] {
+            let (client, asked) = server();
+            let found = newest(&Api::<CloudProfile>::all(client), name, None, Offer::new).await.expect("an answer");
+            assert_eq!((found.is_some(), asked.load(Ordering::SeqCst)), (is_there, calls), "{name}");
         }
     }
 }

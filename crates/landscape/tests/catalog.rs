@@ -220,6 +220,30 @@ async fn a_member_adds_machine_types_and_a_shoot_uses_them_at_once() {
 }
 
 #[tokio::test]
+async fn names_of_profiles_are_not_taken_for_paths() {
+    let world = World::new().await;
+    world.parent().await;
+    world.member().await;
+    let (profiles, shoots) = (of("team", "privatecloudprofiles"), of("team", "shoots"));
+    let spec = json!({"parent": "central", "machineTypes": (large())});
+    world.by("alice", "POST", &profiles, private("mine", spec)).await.accepted();
+    let rule = "a lowercase RFC 1123 subdomain";
+    for spelling in ["?", "?x=1", "#x", "/", "/status", "%20", " "] {
+        let (central, mine) = (format!("central{spelling}"), format!("mine{spelling}"));
+        let other = private("other", json!({"parent": (central.as_str())}));
+        world.by("alice", "POST", &profiles, other).await.refused(422, &["spec.parent: ", rule]);
+        for (kind, name) in [("CloudProfile", &central), ("PrivateCloudProfile", &mine)] {
+            let uses = shoot_spec(json!({"kind": kind, "name": (name.as_str())}));
+            let refused = world.by("alice", "POST", &shoots, object("Shoot", "s", uses)).await;
+            refused.refused(422, &["spec.cloudProfile.name: ", rule]);
+        }
+    }
+    let spec = json!({"cloudProfileName": "%63entral", "provider": {"type": "local"}});
+    let refused = world.by("alice", "POST", &shoots, object("Shoot", "s", spec)).await;
+    refused.refused(422, &["spec.cloudProfileName: ", rule]);
+}
+
+#[tokio::test]
 async fn versions_and_images_are_for_those_who_hold_the_verbs() {
     let world = World::new().await;
     world.parent().await;

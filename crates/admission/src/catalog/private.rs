@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use allotment_api::catalog::{PrivateCloudProfileStatus, RemovedVersion};
 use allotment_core::catalog::{
-    KeptShoot, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, gone_with, is_same_parent, needed, over,
-    private_status, settled, validate_private_profile,
+    KeptShoot, NoParent, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, gone_with, needed, over,
+    private_status, settled, validate_private_profile, why_no_parent,
 };
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
@@ -155,23 +155,11 @@ impl Private {
     /// Why there is no parent.
     fn no_parent(&self, case: &Case<'_>, facts: &Facts) -> FieldError {
         let named = &self.pair.new.parent;
-        let multi_level = "multi-level inheritance is not supported";
-        if named.name.is_empty() {
-            return FieldError::required(&parent(), "name the CloudProfile that this adds to");
-        }
-        if let Some(kind) = named.kind.as_deref().filter(|kind| *kind != "CloudProfile") {
-            return FieldError::invalid(&parent().child("kind"), kind, format!("{multi_level}: name a CloudProfile"));
-        }
-        if let Some(old) = self.pair.old.as_ref().filter(|old| !is_same_parent(&old.parent, named)) {
-            let detail = format!("is immutable, and was {:?}: make another PrivateCloudProfile", old.parent.name);
-            return FieldError::invalid(&parent(), &named.name, detail);
-        }
-        if facts.private(&named.name).is_some() {
-            let what = format!("{:?} is a PrivateCloudProfile of namespace {:?}", named.name, case.write.namespace);
-            return FieldError::invalid(&parent(), &named.name, format!("{multi_level}: {what}; name a CloudProfile"));
-        }
-        let detail = "there is no CloudProfile of that name: make it before, or name another one";
-        FieldError::invalid(&parent(), &named.name, detail)
+        let there = match facts.private(&named.name) {
+            Some(_) => NoParent::Private(case.write.namespace),
+            None => NoParent::Missing("there is no CloudProfile of that name: make it before, or name another one"),
+        };
+        why_no_parent(named, self.pair.old.as_ref().map(|old| &old.parent), there)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use allotment_api::catalog::{CloudProfileSpec, ShootSpec};
 use allotment_core::catalog::{
-    ProfileKind, Reference, check_switch, check_switch_usage, check_usage, reference, render,
+    ProfileKind, Reference, check_switch, check_switch_usage, check_usage, reference, render, used_profile,
 };
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 
@@ -36,7 +36,7 @@ fn lookup(reference: Reference) -> Lookup {
 
 /// The profile that was stored.
 fn before(pair: &Pair<ShootSpec>) -> Option<Reference> {
-    pair.old.as_ref().and_then(|old| reference(old, None).ok())
+    pair.old.as_ref().and_then(used_profile)
 }
 
 /// What a profile offers.

@@ -156,3 +156,46 @@ fn nobody_comes_to_a_private_profile_whose_parent_goes() {
     let (old, new) = (shoot("s", on_mine(), "1.30.1"), shoot("s", on_mine(), "1.31.0"));
     assert!(world.write("alice", "Shoot", &old, &new).is_ok());
 }
+
+/// Names that API servers would take for `name`, or for something else that is there, if they stood in a path.
+fn not_names(name: &str) -> Vec<String> {
+    let suffixes = ["?", "?x=1", "#x", "/", "/status", " ", "\n"].map(|suffix| format!("{name}{suffix}"));
+    let first = name.bytes().next().expect("a name");
+    let others = [format!("%{first:x}{}", &name[1..]), format!("../team/{name}"), ".".to_owned(), "..".to_owned()];
+    suffixes.into_iter().chain(others).collect()
+}
+
+#[test]
+fn names_that_no_profile_can_have_are_refused_where_they_are_new() {
+    let world = World::default().profile(parent()).private(private(serde_json::json!({})));
+    let rule = "a lowercase RFC 1123 subdomain must consist of";
+    for name in not_names("central") {
+        let new = shoot("s", serde_json::json!({"name": name}), "1.30.1");
+        let expect = [format!("spec.cloudProfile.name: Invalid value: {name:?}: {rule}")];
+        world.refused("alice", "Shoot", &Value::Null, &new, &[&expect[0]]);
+        let mut by_legacy = new.clone();
+        let spec = by_legacy.get_mut("spec").and_then(Value::as_object_mut).expect("a spec");
+        spec.remove("cloudProfile");
+        spec.insert("cloudProfileName", name.as_str());
+        let expect = [format!("spec.cloudProfileName: Invalid value: {name:?}: {rule}")];
+        world.refused("alice", "Shoot", &Value::Null, &by_legacy, &[&expect[0]]);
+
+        // What was stored while nothing judged it can be changed elsewhere, put right and deleted.
+        assert!(world.write("alice", "Shoot", &new, &let_go(&new)).is_ok(), "{name}");
+        assert!(world.write("alice", "Shoot", &new, &Value::Null).is_ok(), "{name}");
+        let mut relabelled = new.clone();
+        relabelled.get_mut("spec").and_then(Value::as_object_mut).expect("a spec").insert("purpose", "testing");
+        assert!(world.write("alice", "Shoot", &new, &relabelled).is_ok(), "{name}");
+
+        let own = object("PrivateCloudProfile", "team", "other", serde_json::json!({"parent": name}));
+        let expect = format!("spec.parent: Invalid value: {name:?}: {rule}");
+        world.refused("alice", "PrivateCloudProfile", &Value::Null, &own, &[&expect]);
+        assert!(world.write("alice", "PrivateCloudProfile", &own, &Value::Null).is_ok(), "{name}");
+        assert!(world.write("platform", "PrivateCloudProfile", &own, &let_go(&own)).is_ok(), "{name}");
+    }
+    for name in not_names("mine") {
+        let profile = serde_json::json!({"kind": "PrivateCloudProfile", "name": name});
+        let expect = format!("spec.cloudProfile.name: Invalid value: {name:?}: {rule}");
+        world.refused("alice", "Shoot", &Value::Null, &shoot("s", profile, "1.30.1"), &[&expect]);
+    }
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use allotment_api::catalog::{CloudProfile, KeptProfile, Shoot};
 use allotment_core::catalog::{Catalog, KeptShoot, Offer, Parent, ProfileKey};
 use allotment_core::write::ObjectKey;
+use allotment_machinery::names::dns1123_subdomain;
 use anyhow::anyhow;
 use kube::Api;
 use serde::de::DeserializeOwned;
@@ -45,6 +46,9 @@ pub(super) async fn get<K>(api: &Api<K>, kind: &str, place: &str, name: &str) ->
 where
     K: Clone + Debug + DeserializeOwned,
 {
+    if let Some(fault) = dns1123_subdomain(name).first() {
+        return Err(anyhow!("{kind} {place}: no object is called so: {fault}"));
+    }
     api.get(name).await.map_err(|error| anyhow!("{kind} {place}: {}", client::explain(&error)))
 }
 
@@ -100,9 +104,18 @@ impl Landscape {
         Ok(there)
     }
 
-    /// An object; where it may not be seen or is not there that is kept to be told, and is no error.
-    pub(super) fn found<K>(&mut self, found: kube::Result<K>, place: &str) -> anyhow::Result<Option<K>> {
-        match found {
+    /// An object; where it may not be seen or is not there that is kept to be told, and is no error. None has a name that
+    /// cannot be one: in a path it would mean something else.
+    pub(super) async fn one<K>(&mut self, api: &Api<K>, name: &str, place: &str) -> anyhow::Result<Option<K>>
+    where
+        K: Clone + Debug + DeserializeOwned,
+    {
+        if let Some(fault) = dns1123_subdomain(name).first() {
+            self.absent.push(place.to_owned());
+            self.unseen.push(format!("{place}: no object is called so: {fault}"));
+            return Ok(None);
+        }
+        match api.get(name).await {
             Ok(found) => Ok(Some(found)),
             Err(error) => {
                 let why = format!("{place}: {}", client::explain(&error));

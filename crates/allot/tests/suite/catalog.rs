@@ -129,7 +129,10 @@ fn nothing_is_printed_where_a_profile_would_be_refused() {
     );
     assert!(err.ends_with(&refused), "{err}");
     for (files, says) in [
-        (&[("team.yaml", TEAM)][..], "spec.parent: CloudProfile \"central\" is in none of the files: add its file"),
+        (
+            &[("team.yaml", TEAM)][..],
+            "spec.parent: Invalid value: \"central\": CloudProfile \"central\" is in none of the files: add its file",
+        ),
         (&[("central.yaml", CENTRAL)], "there is no PrivateCloudProfile in the files, so there is nothing to render"),
         (
             &[("x.yaml", "kind: Pod\napiVersion: v1\n")],

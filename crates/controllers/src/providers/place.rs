@@ -2,6 +2,7 @@
 
 use allotment_api::names::PLANES_NAMESPACE;
 use allotment_api::requests::KubeconfigRef;
+use allotment_machinery::names::dns1123_subdomain;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
@@ -28,6 +29,10 @@ impl Place {
                      {other:?}"
                 ));
             }
+        }
+        // In a path it would mean another object.
+        if let Some(fault) = dns1123_subdomain(&reference.name).first() {
+            return Err(format!("spec.kubeconfigRef.name: no Secret is called {:?}: {fault}", reference.name));
         }
         let key = reference.key.clone().unwrap_or_else(|| DEFAULT_KEY.to_owned());
         Ok(Place { name: reference.name.clone(), key })
@@ -68,6 +73,10 @@ mod tests {
         assert_eq!(Place::of(&named(Some("allot-planes"), Some("value"))), place("value"));
         for other in ["default", "allot-system", ""] {
             assert!(Place::of(&named(Some(other), None)).expect_err(other).contains("allot-planes"));
+        }
+        for name in ["", "s?", "s#", "s/status", "../default/secrets/s", "%73"] {
+            let reference = KubeconfigRef { name: name.into(), ..named(None, None) };
+            assert!(Place::of(&reference).expect_err(name).contains("RFC 1123"));
         }
     }
 }

@@ -10,7 +10,7 @@ use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::parent::Parent;
-use super::reference::{ProfileKind, Reference, reference};
+use super::reference::{ProfileKind, Reference, used_profile};
 use super::usage::{used_images, used_kubernetes};
 use super::versions::VersionKey;
 use crate::requests::find_condition;
@@ -106,7 +106,7 @@ impl KeptShoot {
             ..ObjectMeta::default()
         };
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
-        let profile = reference(&shoot.spec, None).ok().map(|named| ProfileKey::of(&named, namespace));
+        let profile = used_profile(&shoot.spec).map(|named| ProfileKey::of(&named, namespace));
         let (kubernetes, images) = versions_of(&shoot.spec);
         KeptShoot { metadata, profile, kubernetes, images }
     }

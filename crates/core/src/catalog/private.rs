@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_api::catalog::{Date, ParentRef, PrivateCloudProfileSpec, RemovedVersion};
+use allotment_api::catalog::{Date, PrivateCloudProfileSpec, RemovedVersion};
 use allotment_machinery::field::{FieldError, Path};
 use k8s_openapi::jiff::Timestamp;
 
 use super::dates::{has_passed, later};
 use super::entries::{self, Found};
+use super::lineage::faults_of_reference;
 use super::parent::Parent;
 use super::profile;
 use super::render::render;
@@ -26,12 +27,6 @@ pub struct PrivateWrite<'a> {
     pub in_use: &'a dyn Fn(&str, &str) -> bool,
     /// When it is written.
     pub now: Timestamp,
-}
-
-/// Whether two references name the same parent, in whichever form.
-pub fn is_same_parent(left: &ParentRef, right: &ParentRef) -> bool {
-    let kind = |parent: &ParentRef| parent.kind.as_deref().unwrap_or("CloudProfile").to_owned();
-    left.name == right.name && kind(left) == kind(right)
 }
 
 type Dates<'a> = BTreeMap<VersionKey<'a>, Option<&'a Date>>;
@@ -112,7 +107,8 @@ pub fn validate_private_profile(spec: &PrivateCloudProfileSpec, write: &PrivateW
 }
 
 fn check(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>, found: &mut Found) {
-    parent(spec, write, found);
+    let faults = faults_of_reference(&spec.parent, write.old.map(|old| &old.parent));
+    faults.into_iter().for_each(|fault| found.error(fault));
     inherited(spec, found);
     entries::kubernetes(spec.kubernetes.as_ref(), found);
     only_dates(spec, found);
@@ -143,21 +139,6 @@ fn check(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>, found: &mut F
         .map(|entry| entry.version.as_str())
         .collect();
     profile::warn_of_newest(&rendered.spec, |version| own.contains(version), found);
-}
-
-fn parent(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>, found: &mut Found) {
-    let path = Path::new("spec").child("parent");
-    if spec.parent.name.is_empty() {
-        found.error(FieldError::required(&path, "name the CloudProfile that this adds to"));
-    }
-    if let Some(kind) = spec.parent.kind.as_deref().filter(|kind| *kind != "CloudProfile") {
-        let detail = "multi-level inheritance is not supported: name a CloudProfile";
-        found.error(FieldError::invalid(&path.child("kind"), kind, detail));
-    }
-    if let Some(old) = write.old.filter(|old| !is_same_parent(&old.parent, &spec.parent)) {
-        let detail = format!("is immutable, and was {:?}: make another PrivateCloudProfile", old.parent.name);
-        found.error(FieldError::invalid(&path, &spec.parent.name, detail));
-    }
 }
 
 fn inherited(spec: &PrivateCloudProfileSpec, found: &mut Found) {

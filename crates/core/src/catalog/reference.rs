@@ -4,6 +4,7 @@ use std::fmt;
 
 use allotment_api::catalog::{CloudProfileReference, ShootSpec};
 use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::names;
 
 /// The two kinds of profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,14 +73,26 @@ fn legacy(spec: &ShootSpec) -> Option<Reference> {
     spec.cloud_profile_name.as_deref().filter(|name| !name.is_empty()).map(Reference::cloud_profile)
 }
 
+/// The profile that a stored Shoot uses, be its name one that no profile can have; nothing where it names none.
+pub fn used_profile(stored: &ShootSpec) -> Option<Reference> {
+    declared(stored).ok().flatten().or_else(|| legacy(stored))
+}
+
+/// What is wrong with the name of a profile that is referred to at `path`: one that no profile can have is found nowhere,
+/// and as part of an API server's paths it would mean another one.
+pub(super) fn check_name(path: &Path, name: &str) -> Result<(), FieldError> {
+    let fault = names::dns1123_subdomain(name).into_iter().next();
+    fault.map_or(Ok(()), |fault| Err(FieldError::invalid(path, name, fault)))
+}
+
 /// Which profile a write of a Shoot means; `old` is what was stored. What a write does not touch, or leaves out as clients
 /// do that know one of the two fields only, is no change.
+///
+/// # Errors
+/// It names none, two, or one that cannot be and was not stored.
 pub fn reference(new: &ShootSpec, old: Option<&ShootSpec>) -> Result<Reference, FieldError> {
     let (named, legacy_name) = (declared(new)?, legacy(new));
-    let before = match old {
-        Some(old) => declared(old).ok().flatten().or_else(|| legacy(old)),
-        None => None,
-    };
+    let before = old.and_then(used_profile);
     let before_legacy = before.as_ref().filter(|before| before.kind == ProfileKind::CloudProfile);
     let changed = named.as_ref().filter(|named| before.as_ref() != Some(named));
     let changed_legacy = legacy_name.as_ref().filter(|name| before_legacy != Some(name));
@@ -88,7 +101,14 @@ pub fn reference(new: &ShootSpec, old: Option<&ShootSpec>) -> Result<Reference, 
             let detail = format!("names {named}, and spec.cloudProfileName {:?}: set one of the two", legacy.name);
             Err(FieldError::invalid(&Path::new("spec").child("cloudProfile").child("name"), &named.name, detail))
         }
-        (Some(changed), _) | (None, Some(changed)) => Ok(changed.clone()),
+        (Some(changed), _) => {
+            check_name(&Path::new("spec").child("cloudProfile").child("name"), &changed.name)?;
+            Ok(changed.clone())
+        }
+        (None, Some(changed)) => {
+            check_name(&Path::new("spec").child("cloudProfileName"), &changed.name)?;
+            Ok(changed.clone())
+        }
         (None, None) if named.is_none() && legacy_name.is_none() => {
             let detail = "name the CloudProfile or PrivateCloudProfile that the Shoot uses";
             Err(FieldError::required(&Path::new("spec").child("cloudProfile"), detail))

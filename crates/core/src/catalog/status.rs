@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::expiry::expire_private_profile;
 use super::index::{KeptShoot, Offer};
+use super::lineage::{names_a_cloud_profile, said_of_reference};
 use super::listed::listed;
 use super::parent::Parent;
 use super::render::render;
@@ -139,16 +140,15 @@ impl PrivateView<'_> {
 
     /// Whether its parent is of the kind that there is.
     pub(super) fn names_a_cloud_profile(&self) -> bool {
-        self.spec.parent.kind.as_deref().is_none_or(|kind| kind == "CloudProfile")
+        names_a_cloud_profile(&self.spec.parent)
     }
 
     fn parent_found(&self) -> Said {
-        let (name, kind) = (&self.spec.parent.name, self.spec.parent.kind.as_deref());
+        let name = &self.spec.parent.name;
         let said = |status, reason: CatalogReason, message| {
             Said::new(ConditionType::ParentFound, status, reason.as_str(), message)
         };
-        if let Some(kind) = kind.filter(|_| !self.names_a_cloud_profile()) {
-            let message = format!("{kind} {name:?} is no CloudProfile: multi-level inheritance is not supported");
+        if let Some(message) = said_of_reference(&self.spec.parent) {
             return said(false, CatalogReason::ParentNotSupported, message);
         }
         match self.parent {

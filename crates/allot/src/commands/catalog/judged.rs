@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use allotment_api::catalog::{CloudProfileSpec, PrivateCloudProfileSpec, RenderedProfile};
 use allotment_core::catalog::{
-    Found, Parent, PrivateWrite, Rendered, render, settled, validate_cloud_profile, validate_private_profile,
+    Found, NoParent, Parent, PrivateWrite, Rendered, render, settled, validate_cloud_profile, validate_private_profile,
+    why_no_parent,
 };
 use allotment_machinery::json::{self, Value};
 use jiff::Timestamp;
@@ -210,16 +211,13 @@ impl Judged {
                 return self
                     .error(document, format!("spec.parent: CloudProfile {wanted:?} would be refused, see there"));
             }
-            None if wanted.is_empty() => {
-                return self.error(document, "spec.parent: Required value: name the CloudProfile that this adds to");
-            }
-            None if is_private(wanted) => {
-                let text = "multi-level inheritance is not supported: name a CloudProfile";
-                return self.error(document, format!("spec.parent: Invalid value: {wanted:?}: {text}"));
-            }
             None => {
-                let text = format!("spec.parent: CloudProfile {wanted:?} is in none of the files: add its file");
-                return self.error(document, text);
+                let missing = format!("CloudProfile {wanted:?} is in none of the files: add its file");
+                let there = match is_private(wanted) {
+                    true => NoParent::Private(&document.namespace),
+                    false => NoParent::Missing(&missing),
+                };
+                return self.error(document, why_no_parent(&spec.parent, None, there).to_string());
             }
         };
         let write = PrivateWrite { parent, old: None, removed: &[], in_use: &|_, _| false, now };

@@ -42,7 +42,7 @@ pub(crate) async fn private_profile(target: &Target, arguments: ExplainProfile) 
     let mut there = Landscape::shoots(&platform, Some(&namespace)).await?;
     let all = Api::<CloudProfile>::all(platform.client.clone());
     let parent = private.spec.parent.name.clone();
-    if let Some(offer) = there.found(all.get(&parent).await, &format!("CloudProfile {parent}"))? {
+    if let Some(offer) = there.one(&all, &parent, &format!("CloudProfile {parent}")).await? {
         there.add_profile(Offer::new(offer));
     }
     there.add_private(private.clone());

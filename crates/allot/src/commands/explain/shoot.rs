@@ -110,7 +110,7 @@ impl Told {
             ProfileKind::PrivateCloudProfile => {
                 let own = Api::<KeptProfile>::namespaced(platform.client.clone(), &self.namespace);
                 let place = format!("PrivateCloudProfile {}/{}", self.namespace, profile.name);
-                there.found(own.get(&profile.name).await, &place)?
+                there.one(&own, &profile.name, &place).await?
             }
         };
         let root = match (profile.kind, &private) {
@@ -121,7 +121,7 @@ impl Told {
         };
         if let Some(root) = root {
             let all = Api::<CloudProfile>::all(platform.client.clone());
-            let offer = there.found(all.get(&root).await, &format!("CloudProfile {root}"))?.map(Offer::new);
+            let offer = there.one(&all, &root, &format!("CloudProfile {root}")).await?.map(Offer::new);
             if let Some(offer) = offer {
                 self.judge(platform, profile, private, offer, &mut there).await?;
             }

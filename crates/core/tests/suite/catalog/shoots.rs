@@ -37,6 +37,18 @@ fn a_reference_is_read_from_either_field_and_a_change_of_one_is_a_change() {
         (private_p, "{cloudProfile: {kind: PrivateCloudProfile, name: p}}", Ok(&p)),
         (private_p, "{}", Err("Required value")),
         (Some("{cloudProfileName: a}"), "{cloudProfileName: a}", Ok(&a)),
+        (Some("{cloudProfileName: a?}"), "{cloudProfileName: a?}", Ok(&Reference::cloud_profile("a?"))),
+        (
+            cloud_a,
+            "{cloudProfile: {name: A}}",
+            Err("spec.cloudProfile.name: Invalid value: \"A\": a lowercase RFC 1123"),
+        ),
+        (
+            cloud_a,
+            "{cloudProfile: {name: a}, cloudProfileName: a?}",
+            Err("spec.cloudProfileName: Invalid value: \"a?\""),
+        ),
+        (Some("{cloudProfileName: a?}"), "{cloudProfileName: a}", Ok(&a)),
     ] {
         let found = reference(&shoot(new), old.map(shoot).as_ref());
         match (&found, expect) {
