@@ -39,23 +39,41 @@ pub(crate) fn is_read() -> bool {
     }
 }
 
-/// Writes a line to stderr, for people.
+/// Writes a line or more to stderr, for people. Words of somebody else's do nothing to their terminal.
 pub(crate) fn note(text: &str) {
+    let text = text.split('\n').map(on_a_line).collect::<Vec<_>>().join("\n");
     // There is nobody left to tell if stderr is gone.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Whether a character acts on a terminal instead of being shown. All of them have codes of four digits.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Words of somebody else's as they stand on one line of a terminal: what would break the line, move the cursor, colour it or
 /// turn the direction of writing is shown by its code.
 pub(crate) fn on_a_line(text: &str) -> Cow<'_, str> {
-    let acts = |c: char| {
-        c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
     let shown = |c: char| if acts(c) { c.escape_default().to_string() } else { c.to_string() };
     Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// `value` as JSON. What would act on a terminal stands there by its code, which means the same to whoever reads JSON.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(escaped(serde_json::to_string_pretty(value)?))
+}
+
+/// JSON in which what would act on a terminal stands by its code: it can only be within a text.
+fn escaped(json: String) -> String {
+    let is_plain = |c: char| c == '\n' || !acts(c);
+    if json.chars().all(is_plain) {
+        return json;
+    }
+    json.chars().map(|c| if is_plain(c) { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }).collect()
 }
 
 /// Lines of such words.
@@ -73,7 +91,7 @@ pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
 pub(crate) fn pretty(value: &json::Value) -> String {
     let mut out = Vec::new();
     write_pretty(value, 0, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
+    escaped(String::from_utf8_lossy(&out).into_owned())
 }
 
 fn write_pretty(value: &json::Value, depth: usize, out: &mut Vec<u8>) {
@@ -114,7 +132,7 @@ pub(crate) fn object(
     line: impl FnOnce() -> String,
 ) -> Outcome {
     match format {
-        Some(Format::Json) => data(&serde_json::to_string_pretty(value)?),
+        Some(Format::Json) => data(&json(value)?),
         Some(Format::Yaml) => data(&yaml(&ordered(value)?)?),
         Some(Format::Name) => data(name),
         Some(Format::Wide) | None => data(&line()),
@@ -190,6 +208,16 @@ mod tests {
         assert_eq!(pretty(&value), serde_json::to_string_pretty(&expect).expect("JSON"));
         let number = json::parse(b"[1.10,123456789012345678901]").expect("JSON");
         assert_eq!(pretty(&number), "[\n  1.10,\n  123456789012345678901\n]");
+    }
+
+    #[test]
+    fn json_does_nothing_to_a_terminal_and_means_the_same() {
+        let value = serde_json::json!({"a\u{9b}2J": "\u{202e}Größe\u{7f}\u{1b}[2J\n"});
+        let text = json(&value).expect("JSON");
+        assert_eq!(text, "{\n  \"a\\u009b2J\": \"\\u202eGröße\\u007f\\u001b[2J\\n\"\n}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
+        let own = json::parse(text.as_bytes()).expect("JSON");
+        assert_eq!(pretty(&own), text);
     }
 
     #[test]

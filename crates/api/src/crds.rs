@@ -18,41 +18,9 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 
 /// The definitions of the catalog's kinds, which another system may have there before us.
 pub fn catalog_crds() -> Vec<CustomResourceDefinition> {
-    let mut private = [PrivateCloudProfile::crd()];
-    schemas(&mut private).for_each(owned_one_by_one);
-    let [private] = private;
-    let mut crds = tidied(vec![CloudProfile::crd(), private, Shoot::crd()]);
+    let mut crds = tidied(vec![CloudProfile::crd(), PrivateCloudProfile::crd(), Shoot::crd()]);
     schemas(&mut crds).for_each(without_defaults);
     crds
-}
-
-/// The lists of a private profile that entries are taken out of when they expire, and by which field entries are told apart.
-const EXPIRING: [(&[&str], &str); 3] = [
-    (&["spec", "kubernetes", "versions"], "version"),
-    (&["spec", "machineImages"], "name"),
-    (&["spec", "machineImages", "versions"], "version"),
-];
-
-/// Makes each entry of [`EXPIRING`] a field of its own to server-side apply: one that is taken out is nobody's, and whoever
-/// applied it keeps the others and may apply it again. In CloudProfiles, with hundreds of entries, these lists are owned whole.
-fn owned_one_by_one(schema: &mut JSONSchemaProps) {
-    for (path, key) in EXPIRING {
-        let Some(list) = path.iter().try_fold(&mut *schema, |at, name| field(at, name)) else { continue };
-        list.x_kubernetes_list_type = Some("map".to_owned());
-        list.x_kubernetes_list_map_keys = Some(vec![key.to_owned()]);
-        if let Some(JSONSchemaPropsOrArray::Schema(entry)) = &mut list.items {
-            entry.required.get_or_insert_default().push(key.to_owned());
-        }
-    }
-}
-
-/// A field of an object, or of the entries of a list.
-fn field<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut JSONSchemaProps> {
-    let object = match &mut schema.items {
-        Some(JSONSchemaPropsOrArray::Schema(entry)) => entry.properties.as_mut(),
-        _ => schema.properties.as_mut(),
-    };
-    object?.get_mut(name)
 }
 
 /// All other definitions.

@@ -81,19 +81,21 @@ fn empty_lists_may_be_written_as_null() {
     assert!(spec.volume_types.is_empty() && spec.kubernetes.is_none() && spec.regions[0].zones.is_empty());
 }
 
-#[test]
-fn definitions_are_structural_and_keep_unknown_fields_below_spec() {
-    fn each(at: &str, node: &Value, visit: &mut impl FnMut(&str, &Value)) {
-        visit(at, node);
-        for (name, property) in node["properties"].as_object().into_iter().flatten() {
-            each(&format!("{at}.{name}"), property, visit);
-        }
-        for below in ["items", "additionalProperties"] {
-            if node[below].is_object() {
-                each(&format!("{at}[]"), &node[below], visit);
-            }
+/// Visits a schema and all below it, each with its path.
+fn each(at: &str, node: &Value, visit: &mut impl FnMut(&str, &Value)) {
+    visit(at, node);
+    for (name, property) in node["properties"].as_object().into_iter().flatten() {
+        each(&format!("{at}.{name}"), property, visit);
+    }
+    for below in ["items", "additionalProperties"] {
+        if node[below].is_object() {
+            each(&format!("{at}[]"), &node[below], visit);
         }
     }
+}
+
+#[test]
+fn definitions_are_structural_and_keep_unknown_fields_below_spec() {
     let names = |crd: &Value| crd["spec"]["names"]["kind"].as_str().expect("a kind").to_owned();
     for crd in [CloudProfile::crd(), PrivateCloudProfile::crd(), Shoot::crd()] {
         let crd = serde_json::to_value(crd).expect("JSON");
@@ -109,5 +111,26 @@ fn definitions_are_structural_and_keep_unknown_fields_below_spec() {
         });
         let spec = format!("{}.spec", names(&crd));
         assert!(kept.contains(&spec), "{spec} drops what it does not know: {kept:?}");
+    }
+}
+
+#[test]
+fn whatever_may_be_written_below_spec_has_a_bound() {
+    for crd in [CloudProfile::crd(), PrivateCloudProfile::crd(), Shoot::crd()] {
+        let crd = serde_json::to_value(crd).expect("JSON");
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        let mut looked_at = 0;
+        each("spec", schema, &mut |at, node| {
+            let bound = match node["type"].as_str() {
+                Some("string") => "maxLength",
+                Some("array") => "maxItems",
+                _ if node["additionalProperties"].is_object() => "maxProperties",
+                _ if node["x-kubernetes-int-or-string"] == true => "maxLength",
+                _ => return,
+            };
+            looked_at += 1;
+            assert!(node[bound].as_u64().is_some_and(|most| most > 0), "{at} has no {bound}: {node}");
+        });
+        assert!(looked_at >= 15, "{looked_at}");
     }
 }

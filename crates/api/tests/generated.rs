@@ -68,6 +68,7 @@ fn schemas_are_structural_and_every_field_is_described() {
         "maxLength",
         "minItems",
         "maxItems",
+        "maxProperties",
         "pattern",
         "additionalProperties",
         "x-kubernetes-preserve-unknown-fields",

@@ -1,6 +1,7 @@
 //! `allot catalog`: what private cloud profiles come to, in what they differ from their parents, what is wrong with them, and
 //! what of them expires. The rules are those of `allotment_core`.
 
+mod bounds;
 mod diff;
 mod expiring;
 mod files;

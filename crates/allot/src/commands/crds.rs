@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: Crds) -> Outcome {
         }
         Format::Json => {
             let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": crds});
-            output::data(&serde_json::to_string_pretty(&list)?)
+            output::data(&output::json(&list)?)
         }
         Format::Name => {
             let name = |crd: &kube::core::ObjectMeta| {

@@ -50,9 +50,7 @@ pub(super) async fn run(target: &Target, arguments: ExplainRequest) -> Outcome {
     })?;
     let purposes = said["spec"]["purposes"].clone();
     match arguments.output {
-        ExplainFormat::Json => {
-            output::data(&serde_json::to_string_pretty(&answer.as_value(&namespace, name, purposes))?)
-        }
+        ExplainFormat::Json => output::data(&output::json(&answer.as_value(&namespace, name, purposes))?),
         ExplainFormat::Yaml => output::data(&output::yaml(&answer.as_value(&namespace, name, purposes))?),
         ExplainFormat::Text => output::data(&answer.as_text(&namespace, name.as_deref(), &purposes)),
     }

@@ -44,7 +44,7 @@ pub(super) async fn standing(platform: &Platform, namespace: &str, name: &str, f
         }
     };
     match format {
-        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&request, &grant))?),
+        ExplainFormat::Json => output::data(&output::json(&as_value(&request, &grant))?),
         ExplainFormat::Yaml => output::data(&output::yaml(&as_value(&request, &grant))?),
         ExplainFormat::Text => output::data(&as_text(&request, &grant)),
     }

@@ -74,9 +74,7 @@ pub(crate) async fn run(target: &Target, arguments: Simulate) -> Outcome {
 
     let report = Report::of(&trial, &keys, &waiting);
     match arguments.output {
-        ExplainFormat::Json => {
-            output::data(&serde_json::to_string_pretty(&report.as_value(&namespace, spec.as_ref()))?)
-        }
+        ExplainFormat::Json => output::data(&output::json(&report.as_value(&namespace, spec.as_ref()))?),
         ExplainFormat::Yaml => output::data(&output::yaml(&report.as_value(&namespace, spec.as_ref()))?),
         ExplainFormat::Text => output::data(&report.as_text(&namespace, spec.as_ref())),
     }

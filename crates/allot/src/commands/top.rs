@@ -37,7 +37,7 @@ fn shown(seen: &Seen, arguments: &Top, now: Timestamp) -> anyhow::Result<String>
     let sections = rows::sections(seen, arguments, now);
     Ok(match (arguments.output, arguments.watch) {
         (TopFormat::Json, Some(_)) => serde_json::to_string(&rows::as_value(&sections, &seen.unseen))?,
-        (TopFormat::Json, None) => serde_json::to_string_pretty(&rows::as_value(&sections, &seen.unseen))?,
+        (TopFormat::Json, None) => output::json(&rows::as_value(&sections, &seen.unseen))?,
         (format, _) => rows::as_text(&sections, format == TopFormat::Wide),
     })
 }

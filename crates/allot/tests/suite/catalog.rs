@@ -223,6 +223,22 @@ fn lint_ends_with_what_it_found() {
 }
 
 #[test]
+fn lint_tells_what_is_more_than_a_definition_allows() {
+    let central = CENTRAL.replace("15.10", "'15.10'");
+    let many: String = (0..5001).map(|n| format!("\n  - {{name: m{n}, cpu: 1, memory: 1Gi}}")).collect();
+    let team = "apiVersion: core.gardener.cloud/v1beta1\nkind: PrivateCloudProfile\nmetadata: {name: own, namespace: team}\nspec:\n  \
+        parent: central\n  machineTypes:"
+        .to_owned() + &many;
+    let files = [("central.yaml", central.as_str()), ("team.yaml", team.as_str())];
+    let found = "error: team.yaml: PrivateCloudProfile team/own: spec.machineTypes: Too many: 5001: must have at most 5000 items\n";
+    check(&files, &["lint", "--at", AT], 1, found, &["error: 1 error in the profiles"]);
+    let long = format!("  type: aws\n  volumeTypes: [{{name: v, class: {}}}]\n", "c".repeat(254));
+    let central = central.replace("  type: aws\n", &long);
+    let found = "error: central.yaml: CloudProfile central: spec.volumeTypes[0].class: Too long: may not be more than 253 bytes\n";
+    check(&[("central.yaml", central.as_str())], &["lint", "--at", AT], 1, found, &["error: 1 error in the profiles"]);
+}
+
+#[test]
 fn differences_are_told_by_key_and_what_the_parent_holds_against_is_marked() {
     let team = TEAM.replace("06-1T", "06-01T");
     let central = CENTRAL.replace("15.10", "'15.10'");

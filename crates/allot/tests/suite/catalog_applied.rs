@@ -236,3 +236,31 @@ async fn entries_that_cannot_be_told_apart_are_refused_by_their_field() {
     let nameless = json!([{"name": "own", "versions": [{"architectures": ["amd64"]}]}]);
     refused(json!([]), nameless, [".versions[0].version", "Required value"]).await;
 }
+
+#[tokio::test]
+async fn what_is_more_than_a_definition_allows_is_refused_by_its_field() {
+    let (admin, _, _up, _folder) = landscape().await;
+    let path = "/apis/core.gardener.cloud/v1beta1/cloudprofiles";
+    let refused = |field: &'static str, value: Value, expect: &'static str| {
+        let admin = admin.clone();
+        async move {
+            let mut profile = central("2099-01-01T00:00:00Z");
+            profile["apiVersion"] = json!("core.gardener.cloud/v1beta1");
+            profile["kind"] = json!("CloudProfile");
+            profile["spec"][field] = value;
+            let answer = ask(&admin, "POST", path, &profile).await;
+            let message = answer.body["message"].as_str().unwrap_or_default().to_owned();
+            assert!(answer.code == 422 && message.contains(expect), "{expect:?}: {} {message}", answer.code);
+        }
+    };
+    let machine = |number: usize| json!({"name": format!("m{number}"), "cpu": 1, "memory": "1Gi"});
+    let many: Vec<Value> = (0..=5000).map(machine).collect();
+    refused("machineTypes", json!(many), "spec.machineTypes: Too many: 5001: must have at most 5000 items").await;
+    let digits = "1".repeat(65);
+    let long = json!([{"name": "m", "cpu": digits, "memory": "1Gi"}]);
+    refused("machineTypes", long, "spec.machineTypes[0].cpu: Too long: may not be more than 64 bytes").await;
+    refused("type", json!("t".repeat(254)), "spec.type: Too long: may not be more than 253 bytes").await;
+    let labels: Value = (0..=100).map(|number| (format!("l{number}"), json!("v"))).collect();
+    let regions = json!([{"name": "here", "labels": labels}]);
+    refused("regions", regions, "spec.regions[0].labels: Too many: 101: must have at most 100 items").await;
+}

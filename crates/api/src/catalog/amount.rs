@@ -8,6 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::bounds;
+
 /// An amount: `4`, `8Gi`. A number is read as its text. What was written is kept, also where it is no quantity.
 #[derive(Clone, Debug)]
 pub struct Amount {
@@ -105,6 +107,6 @@ impl JsonSchema for Amount {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"x-kubernetes-int-or-string": true})
+        json_schema!({"x-kubernetes-int-or-string": true, "maxLength": bounds::SHORT})
     }
 }

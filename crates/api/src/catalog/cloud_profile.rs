@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Amount, Date, Other, Shared, list, schemas};
+use super::{Amount, Date, Other, Shared, bounds, list, schemas};
 
 /// What a provider offers.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +30,7 @@ use super::{Amount, Date, Other, Shared, list, schemas};
 pub struct CloudProfileSpec {
     /// The kind of provider: `aws`, `azure`, `gcp`, ….
     #[serde(rename = "type", default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub type_: String,
     /// The Kubernetes versions on offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,15 +42,19 @@ pub struct CloudProfileSpec {
     pub machine_images: Vec<Shared<MachineImage>>,
     /// The machine types on offer, by name.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::MACHINE_TYPES))]
     pub machine_types: Vec<Shared<MachineType>>,
     /// The volume types on offer, by name.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::VOLUME_TYPES))]
     pub volume_types: Vec<Shared<VolumeType>>,
     /// The regions on offer, by name.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::REGIONS))]
     pub regions: Vec<Shared<Region>>,
     /// Certificates, PEM, that are put on every machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::BUNDLE))]
     pub ca_bundle: Option<Shared<String>>,
     /// Which Seeds may run the control planes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,6 +98,7 @@ pub struct CloudProfileStatus {
 pub struct Kubernetes {
     /// The versions, each once.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::VERSIONS))]
     pub versions: Vec<Shared<KubernetesVersion>>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -105,12 +111,14 @@ pub struct Kubernetes {
 pub struct KubernetesVersion {
     /// A full version, "1.30.2".
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub version: String,
     /// From when on it is not given any more, RFC 3339; never where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiration_date: Option<Date>,
     /// `preview`, `supported` or `deprecated`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub classification: Option<String>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -123,12 +131,15 @@ pub struct KubernetesVersion {
 pub struct MachineImage {
     /// Name of the image.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Which newer version machines are moved to: `patch`, `minor` or `major`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub update_strategy: Option<String>,
     /// The versions, each once.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::VERSIONS))]
     pub versions: Vec<Shared<ImageVersion>>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -141,21 +152,26 @@ pub struct MachineImage {
 pub struct ImageVersion {
     /// The version, "15.4".
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub version: String,
     /// From when on it is not given any more, RFC 3339; never where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiration_date: Option<Date>,
     /// `preview`, `supported` or `deprecated`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub classification: Option<String>,
     /// The container runtimes in it; `containerd` where unset.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::FEW))]
     pub cri: Vec<ContainerRuntime>,
     /// The CPU architectures that there is an image for; `amd64` where unset.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::FEW), inner(length(max = bounds::TEXT)))]
     pub architectures: Vec<String>,
     /// The kubelets that it works with, as "< 1.26".
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub kubelet_version_constraint: Option<String>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -168,6 +184,7 @@ pub struct ImageVersion {
 pub struct ContainerRuntime {
     /// `containerd` or another one.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -180,6 +197,7 @@ pub struct ContainerRuntime {
 pub struct MachineType {
     /// Name of the type.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,6 +213,7 @@ pub struct MachineType {
     pub usable: Option<bool>,
     /// CPU architecture; `amd64` where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub architecture: Option<String>,
     /// The volume that comes with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,9 +229,11 @@ pub struct MachineType {
 pub struct Storage {
     /// Class of the volume.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub class: String,
     /// Type of the volume.
     #[serde(rename = "type", default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub type_: String,
     /// Size that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,9 +252,11 @@ pub struct Storage {
 pub struct VolumeType {
     /// Name of the type.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Class of the type.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub class: String,
     /// Whether new volumes may be of it; true where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,15 +275,19 @@ pub struct VolumeType {
 pub struct Region {
     /// Name of the region.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Its zones, by name.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::ZONES))]
     pub zones: Vec<Zone>,
     /// What else is to be known of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::labels")]
     pub labels: Option<BTreeMap<String, String>>,
     /// Restrictions of access that hold there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::FEW))]
     pub access_restrictions: Option<Vec<AccessRestriction>>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -273,12 +300,15 @@ pub struct Region {
 pub struct Zone {
     /// Name of the zone.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Machine types that it lacks.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::MACHINE_TYPES), inner(length(max = bounds::TEXT)))]
     pub unavailable_machine_types: Vec<String>,
     /// Volume types that it lacks.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::VOLUME_TYPES), inner(length(max = bounds::TEXT)))]
     pub unavailable_volume_types: Vec<String>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -291,6 +321,7 @@ pub struct Zone {
 pub struct AccessRestriction {
     /// Name of the restriction.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -303,12 +334,15 @@ pub struct AccessRestriction {
 pub struct SeedSelector {
     /// Labels that they have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::labels")]
     pub match_labels: Option<BTreeMap<String, String>>,
     /// Rules that their labels keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::requirements")]
     pub match_expressions: Option<Vec<LabelSelectorRequirement>>,
     /// Providers that they are of; that of the profile where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::FEW), inner(length(max = bounds::TEXT)))]
     pub provider_types: Option<Vec<String>>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -336,9 +370,11 @@ pub struct Bastion {
 pub struct BastionImage {
     /// Name of the image.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Version of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub version: Option<String>,
 }
 
@@ -347,6 +383,7 @@ pub struct BastionImage {
 pub struct Named {
     /// The name.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
 }
 

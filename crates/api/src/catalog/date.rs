@@ -8,6 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::bounds;
+
 /// A point in time, RFC 3339. What was written is kept, also where it is no time: that is refused by admission, with
 /// the text that would be right, and not by whoever reads the object.
 #[derive(Clone, Debug)]
@@ -86,7 +88,7 @@ impl JsonSchema for Date {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "maxLength": 64})
+        json_schema!({"type": "string", "maxLength": bounds::SHORT})
     }
 }
 

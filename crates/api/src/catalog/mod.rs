@@ -6,6 +6,7 @@
 #![expect(clippy::duplicated_attributes, reason = "each printer column is an attribute with the same keys")]
 
 mod amount;
+mod bounds;
 mod cloud_profile;
 mod date;
 mod digest;

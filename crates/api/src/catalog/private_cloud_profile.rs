@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     API_VERSION, CloudProfileSpec, Date, Kubernetes, Limits, MachineImage, MachineType, Other, Region, Shared,
-    VolumeType, list, schemas,
+    VolumeType, bounds, list, schemas,
 };
 
 /// A CloudProfile, and what is added to it.
@@ -45,15 +45,19 @@ pub struct PrivateCloudProfileSpec {
     pub machine_images: Vec<Shared<MachineImage>>,
     /// Further machine types.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::MACHINE_TYPES))]
     pub machine_types: Vec<Shared<MachineType>>,
     /// Further volume types.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::VOLUME_TYPES))]
     pub volume_types: Vec<Shared<VolumeType>>,
     /// Further regions, and further zones of those of the parent.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::REGIONS))]
     pub regions: Vec<Shared<Region>>,
     /// Further certificates, PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::BUNDLE))]
     pub ca_bundle: Option<Shared<String>>,
     /// Lower limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Other, list};
+use super::{Other, bounds, list};
 
 /// A cluster that is to be, in the words of a profile.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,9 +28,11 @@ pub struct ShootSpec {
     pub cloud_profile: Option<CloudProfileReference>,
     /// The CloudProfile that it uses, as Shoots said it before there were private ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub cloud_profile_name: Option<String>,
     /// Region of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub region: Option<String>,
     /// The control plane's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,9 +50,11 @@ pub struct ShootSpec {
 pub struct CloudProfileReference {
     /// `CloudProfile` or `PrivateCloudProfile`; the former where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub kind: Option<String>,
     /// Name of the profile.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
 }
 
@@ -60,6 +64,7 @@ pub struct CloudProfileReference {
 pub struct ShootKubernetes {
     /// A version of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub version: Option<String>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -72,9 +77,11 @@ pub struct ShootKubernetes {
 pub struct ShootProvider {
     /// The kind of provider: that of the profile.
     #[serde(rename = "type", default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub type_: String,
     /// Its worker pools, by name.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::WORKERS))]
     pub workers: Vec<Worker>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -87,6 +94,7 @@ pub struct ShootProvider {
 pub struct Worker {
     /// Name of the pool.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// What its machines are.
     #[serde(default)]
@@ -96,9 +104,11 @@ pub struct Worker {
     pub volume: Option<Volume>,
     /// Their further volumes.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::ZONES))]
     pub data_volumes: Vec<Volume>,
     /// The zones that they are in.
     #[serde(default, deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = bounds::ZONES), inner(length(max = bounds::TEXT)))]
     pub zones: Vec<String>,
     /// The kubelets' version; that of the Shoot where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,12 +124,14 @@ pub struct Worker {
 pub struct Machine {
     /// Its machine type.
     #[serde(rename = "type", default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub type_: String,
     /// Its image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ShootImage>,
     /// Its CPU architecture; `amd64` where unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub architecture: Option<String>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -132,9 +144,11 @@ pub struct Machine {
 pub struct ShootImage {
     /// Name of the image.
     #[serde(default)]
+    #[schemars(length(max = bounds::TEXT))]
     pub name: String,
     /// Version of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub version: Option<String>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
@@ -147,6 +161,7 @@ pub struct ShootImage {
 pub struct Volume {
     /// Its volume type.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::TEXT))]
     pub type_: Option<String>,
     /// Further fields, kept as they are.
     #[serde(flatten)]

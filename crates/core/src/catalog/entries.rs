@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use allotment_api::catalog::{
-    Amount, Date, ImageVersion, Kubernetes, Limits, MachineImage, MachineType, Region, Shared, VolumeType,
+    Amount, Date, ImageVersion, Kubernetes, Limits, MachineImage, MachineType, Other, Region, Shared, VolumeType,
 };
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 use allotment_machinery::names;
 use allotment_machinery::version::Version;
+
+use serde_json::Value;
 
 use super::{certificates, dates};
 
@@ -100,6 +102,43 @@ impl Found {
     }
 }
 
+impl Found {
+    /// That the names of fields that are not known, and of those within them, can be shown. What they say is not judged.
+    pub(super) fn other(&mut self, other: &Other, path: impl Fn() -> Path) {
+        for (name, value) in other {
+            match unseen_in(name, value) {
+                None => {}
+                Some(wrong) if wrong.len() > MOST_KEY => {
+                    let detail = format!("a field has a name of more than {MOST_KEY} bytes: choose a shorter one");
+                    self.error(FieldError::invalid(&path(), shortened(wrong).as_str(), detail));
+                }
+                Some(wrong) => {
+                    let detail = "a field's name has characters that are not seen: choose a name without them";
+                    self.error(FieldError::invalid(&path(), wrong.escape_debug().to_string().as_str(), detail));
+                }
+            }
+        }
+    }
+}
+
+/// The first name of a field, or of one within it, that is too long or has characters that are not seen. The depth is bounded
+/// by whoever reads JSON.
+fn unseen_in<'a>(name: &'a str, value: &'a Value) -> Option<&'a str> {
+    if name.len() > MOST_KEY || name.contains(is_unseen) {
+        return Some(name);
+    }
+    match value {
+        Value::Object(members) => members.iter().find_map(|(name, value)| unseen_in(name, value)),
+        Value::Array(items) => items.iter().find_map(|item| unseen_in("", item)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// The beginning of a text that is too long.
+fn shortened(text: &str) -> String {
+    format!("{}…", &text[..text.floor_char_boundary(MOST_KEY_SHOWN)]).escape_debug().to_string()
+}
+
 /// Checks keys one after another: that there is one, that it has no slash, that it did not stand before. Gives paths by
 /// key, and by place where the key is of no use.
 struct Keys<'a> {
@@ -127,8 +166,7 @@ impl<'a> Keys<'a> {
         }
         if key.len() > MOST_KEY {
             let detail = format!("must be no longer than {MOST_KEY} bytes: choose a shorter one");
-            let shown = format!("{}…", &key[..key.floor_char_boundary(MOST_KEY_SHOWN)]);
-            found.error(FieldError::invalid(&place.child(self.field), shown.as_str(), detail));
+            found.error(FieldError::invalid(&place.child(self.field), shortened(key).as_str(), detail));
             return place;
         }
         if key.contains(is_unseen) {
@@ -163,6 +201,10 @@ pub(super) fn kubernetes(kubernetes: Option<&Shared<Kubernetes>>, found: &mut Fo
         }
         found.date(entry.expiration_date.as_ref(), || path.child("expirationDate"));
         found.one_of(entry.classification.as_ref(), &CLASSIFICATIONS, || path.child("classification"));
+        found.other(&entry.other, || path.clone());
+    }
+    if let Some(kubernetes) = kubernetes {
+        found.other(&kubernetes.other, || Path::new("spec").child("kubernetes"));
     }
 }
 
@@ -192,6 +234,7 @@ pub(super) fn images(images: &[Shared<MachineImage>], found: &mut Found) {
     for image in images {
         let path = keys.next(&image.name, found);
         found.one_of(image.update_strategy.as_ref(), &STRATEGIES, || path.child("updateStrategy"));
+        found.other(&image.other, || path.clone());
         let mut versions = Keys::new(path.child("versions"), "version");
         for entry in &image.versions {
             let path = versions.next(&entry.version, found);
@@ -218,8 +261,10 @@ fn image_entry(entry: &ImageVersion, path: &Path, found: &mut Found) {
     }
     let mut runtimes = Keys::new(path.child("cri"), "name");
     for runtime in &entry.cri {
-        runtimes.next(&runtime.name, found);
+        let path = runtimes.next(&runtime.name, found);
+        found.other(&runtime.other, || path.clone());
     }
+    found.other(&entry.other, || path.clone());
     if let Some(constraint) = entry.kubelet_version_constraint.as_ref().filter(|text| !is_constraint(text)) {
         let detail = "not a constraint: write it as \"< 1.26\" or \">= 1.25, < 1.28\"";
         found.error(FieldError::invalid(&path.child("kubeletVersionConstraint"), constraint, detail));
@@ -258,8 +303,10 @@ pub(super) fn machine_types(types: &[Shared<MachineType>], found: &mut Found) {
         }
         found.amount(entry.gpu.as_ref(), || path.child("gpu"));
         found.one_of(entry.architecture.as_ref(), &ARCHITECTURES, || path.child("architecture"));
+        found.other(&entry.other, || path.clone());
         let Some(storage) = &entry.storage else { continue };
         let path = path.child("storage");
+        found.other(&storage.other, || path.clone());
         for (field, text) in [("class", &storage.class), ("type", &storage.type_)] {
             if text.is_empty() {
                 found.error(FieldError::required(&path.child(field), "a machine's own storage has one"));
@@ -281,6 +328,7 @@ pub(super) fn volume_types(types: &[Shared<VolumeType>], found: &mut Found) {
             found.error(FieldError::required(&path.child("class"), "such as standard or premium"));
         }
         found.amount(entry.min_size.as_ref(), || path.child("minSize"));
+        found.other(&entry.other, || path.clone());
     }
 }
 
@@ -288,9 +336,11 @@ pub(super) fn regions(regions: &[Shared<Region>], found: &mut Found) {
     let mut keys = Keys::new(Path::new("spec").child("regions"), "name");
     for entry in regions {
         let path = keys.next(&entry.name, found);
+        found.other(&entry.other, || path.clone());
         let mut zones = Keys::new(path.child("zones"), "name");
         for zone in &entry.zones {
-            zones.next(&zone.name, found);
+            let path = zones.next(&zone.name, found);
+            found.other(&zone.other, || path.clone());
         }
         for (key, value) in entry.labels.iter().flatten() {
             let path = || path.child("labels").key(key);
@@ -303,7 +353,8 @@ pub(super) fn regions(regions: &[Shared<Region>], found: &mut Found) {
         }
         let mut restrictions = Keys::new(path.child("accessRestrictions"), "name");
         for restriction in entry.access_restrictions.iter().flatten() {
-            restrictions.next(&restriction.name, found);
+            let path = restrictions.next(&restriction.name, found);
+            found.other(&restriction.other, || path.clone());
         }
     }
 }
@@ -315,6 +366,9 @@ pub(super) fn ca_bundle(bundle: Option<&Shared<String>>, found: &mut Found) {
 }
 
 pub(super) fn limits(limits: Option<&Limits>, found: &mut Found) {
+    if let Some(limits) = limits {
+        found.other(&limits.other, || Path::new("spec").child("limits"));
+    }
     if let Some(most) = limits.and_then(|limits| limits.max_nodes_total).filter(|most| *most < 1) {
         let path = Path::new("spec").child("limits").child("maxNodesTotal");
         found.error(FieldError::invalid(&path, i64::from(most), "must be at least 1; leave it out for no limit"));

@@ -122,6 +122,7 @@ fn check(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>, found: &mut F
     entries::volume_types(&spec.volume_types, found);
     entries::regions(&spec.regions, found);
     entries::limits(spec.limits.as_ref(), found);
+    found.other(&spec.other, || Path::new("spec"));
     dates(spec, write, found);
 
     let rendered = render(write.parent, spec);

@@ -39,6 +39,14 @@ fn check(spec: &CloudProfileSpec, old: Option<&CloudProfileSpec>, now: Timestamp
     entries::regions(&spec.regions, found);
     entries::ca_bundle(spec.ca_bundle.as_ref(), found);
     entries::limits(spec.limits.as_ref(), found);
+    let path = |field: &str| Path::new("spec").child(field);
+    if let Some(selector) = &spec.seed_selector {
+        found.other(&selector.other, || path("seedSelector"));
+    }
+    if let Some(bastion) = &spec.bastion {
+        found.other(&bastion.other, || path("bastion"));
+    }
+    found.other(&spec.other, || Path::new("spec"));
 
     let stored: BTreeMap<VersionKey<'_>, Option<&Date>> =
         old.map(|old| dated(old.kubernetes.as_ref(), &old.machine_images).collect()).unwrap_or_default();

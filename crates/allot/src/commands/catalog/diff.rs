@@ -35,7 +35,7 @@ async fn compare(target: &Target, arguments: &CatalogDiff) -> Result<bool, Failu
         return Err(together(&failed).into());
     }
     match arguments.output {
-        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&as_value(&compared))?)?,
+        ExplainFormat::Json => output::data(&output::json(&as_value(&compared))?)?,
         ExplainFormat::Yaml => output::data(&output::yaml(&as_value(&compared))?)?,
         ExplainFormat::Text => as_text(&compared)?,
     }

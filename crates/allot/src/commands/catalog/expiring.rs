@@ -37,7 +37,7 @@ pub(crate) async fn run(target: &Target, arguments: &CatalogExpiring) -> Outcome
         })
     };
     match arguments.output {
-        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&value())?),
+        ExplainFormat::Json => output::data(&output::json(&value())?),
         ExplainFormat::Yaml => output::data(&output::yaml(&value())?),
         ExplainFormat::Text if rows.is_empty() => {
             let seen = if there.unseen.is_empty() { "" } else { " that may be seen" };

@@ -14,6 +14,7 @@ use allotment_machinery::json::{self, Value};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
+use super::bounds::Bounds;
 use super::files::{self, Document, Kind};
 use crate::exit::{Code, Failure};
 use crate::output;
@@ -125,11 +126,12 @@ impl Judged {
 
     pub(super) fn of(files: &[PathBuf], now: Timestamp) -> Result<Judged, Failure> {
         let documents = files::read(files, &Kind::PROFILES)?;
+        let bounds = Bounds::new()?;
         let mut judged = Judged::default();
         let mut parents: BTreeMap<String, Option<Known>> = BTreeMap::new();
         for document in documents.iter().filter(|document| document.kind == Kind::Public) {
             judged.slips(document);
-            let known = judged.cloud_profile(document, now);
+            let known = judged.cloud_profile(document, &bounds, now);
             if parents.insert(document.name.clone(), known).is_some() {
                 judged.error(document, "stands in the files more than once: take one out");
             }
@@ -144,7 +146,7 @@ impl Judged {
                 continue;
             }
             let is_private = |name: &str| name != document.name && all.contains(&(document.namespace.as_str(), name));
-            judged.private_profile(document, &parents, &is_private, now);
+            judged.private_profile(document, (&parents, &bounds), &is_private, now);
         }
         Ok(judged)
     }
@@ -176,19 +178,24 @@ impl Judged {
         is_right
     }
 
-    /// The typed spec; told where it cannot be read.
-    fn spec<T: DeserializeOwned>(&mut self, document: &Document) -> Option<T> {
-        match document.spec() {
-            Ok(spec) => Some(spec),
-            Err(why) => {
-                self.error(document, why);
-                None
+    /// The typed spec; told where it cannot be read, or goes beyond what its definition allows: then no server looks further.
+    fn spec<T: DeserializeOwned>(&mut self, document: &Document, bounds: &Bounds) -> Option<T> {
+        let wrong = match document.spec() {
+            Ok(spec) => {
+                let exceeded = bounds.exceeded(document);
+                if exceeded.is_empty() {
+                    return Some(spec);
+                }
+                exceeded.iter().map(ToString::to_string).collect()
             }
-        }
+            Err(why) => vec![why],
+        };
+        wrong.into_iter().for_each(|why| self.error(document, why));
+        None
     }
 
-    fn cloud_profile(&mut self, document: &Document, now: Timestamp) -> Option<Known> {
-        let spec: CloudProfileSpec = self.spec(document)?;
+    fn cloud_profile(&mut self, document: &Document, bounds: &Bounds, now: Timestamp) -> Option<Known> {
+        let spec: CloudProfileSpec = self.spec(document, bounds)?;
         if !self.found(document, validate_cloud_profile(&spec, None, now)) {
             return None;
         }
@@ -199,11 +206,11 @@ impl Judged {
     fn private_profile(
         &mut self,
         document: &Document,
-        parents: &BTreeMap<String, Option<Known>>,
+        (parents, bounds): (&BTreeMap<String, Option<Known>>, &Bounds),
         is_private: &dyn Fn(&str) -> bool,
         now: Timestamp,
     ) {
-        let Some(spec) = self.spec::<PrivateCloudProfileSpec>(document) else { return };
+        let Some(spec) = self.spec::<PrivateCloudProfileSpec>(document, bounds) else { return };
         let wanted = &spec.parent.name;
         let (parent, config) = match parents.get(wanted) {
             Some(Some(known)) => known,

@@ -53,7 +53,7 @@ pub(crate) async fn private_profile(target: &Target, arguments: ExplainProfile) 
 
 fn print(format: ExplainFormat, value: impl Fn() -> Value, text: impl Fn() -> String) -> Outcome {
     match format {
-        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&value())?),
+        ExplainFormat::Json => output::data(&output::json(&value())?),
         ExplainFormat::Yaml => output::data(&output::yaml(&value())?),
         ExplainFormat::Text => output::data(&text()),
     }

@@ -38,7 +38,7 @@ pub(crate) async fn run(target: &Target, arguments: ExplainShoot) -> Outcome {
     };
     let told = Told::of(&platform, &namespace, shoot, is_stored).await?;
     match arguments.output {
-        ExplainFormat::Json => output::data(&serde_json::to_string_pretty(&told.as_value())?),
+        ExplainFormat::Json => output::data(&output::json(&told.as_value())?),
         ExplainFormat::Yaml => output::data(&output::yaml(&told.as_value())?),
         ExplainFormat::Text => output::data(&told.as_text()),
     }

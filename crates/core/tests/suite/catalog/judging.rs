@@ -19,6 +19,48 @@ fn texts(found: &Found) -> Vec<String> {
     found.errors.iter().map(ToString::to_string).collect()
 }
 
+#[test]
+fn names_of_fields_that_nobody_knows_can_be_shown_at_every_level() {
+    let unseen =
+        "Invalid value: \"a\\\\u{1b}[2J\": a field's name has characters that are not seen: choose a name without them";
+    let check = |place: &str, entries: &str| {
+        refused(&entries.replace("BAD", "\"a\\e[2J\": 1"), &[&format!("{place}: {unseen}")]);
+    };
+    check("spec", "more: {inner: [{BAD}]}");
+    check("spec", "BAD");
+    check("spec.limits", "limits: {BAD}");
+    check("spec.machineImages[i]", "machineImages: [{name: i, BAD, versions: [{version: '1'}]}]");
+    check("spec.machineImages[i].versions[1]", "machineImages: [{name: i, versions: [{version: '1', BAD}]}]");
+    let runtimes = "machineImages: [{name: i, versions: [{version: '1', cri: [{name: c, BAD}]}]}]";
+    check("spec.machineImages[i].versions[1].cri[c]", runtimes);
+    check("spec.machineTypes[m]", "machineTypes: [{name: m, cpu: 1, memory: 1Gi, BAD}]");
+    let storage = "machineTypes: [{name: m, cpu: 1, memory: 1Gi, storage: {class: c, type: t, size: 1Gi, BAD}}]";
+    check("spec.machineTypes[m].storage", storage);
+    check("spec.volumeTypes[v]", "volumeTypes: [{name: v, class: c, BAD}]");
+    check("spec.regions[r]", "regions: [{name: r, BAD}]");
+    check("spec.regions[r].zones[z]", "regions: [{name: r, zones: [{name: z, BAD}]}]");
+    check("spec.regions[r].accessRestrictions[a]", "regions: [{name: r, accessRestrictions: [{name: a, BAD}]}]");
+    let long = format!("{}: 1", "x".repeat(254));
+    let shown = "x".repeat(32);
+    let expect =
+        format!("spec: Invalid value: \"{shown}…\": a field has a name of more than 253 bytes: choose a shorter one");
+    refused(&long, &[&expect]);
+
+    // Of what a CloudProfile alone has, and of versions, which a private one does not add.
+    let alone = |entries: &str| {
+        let spec = format!("{{type: t, {}}}", entries.replace("BAD", "\"a\\e[2J\": 1"));
+        texts(&validate_cloud_profile(&cloud(&spec), None, at(NOW)))
+    };
+    assert_eq!(alone("kubernetes: {BAD}"), [format!("spec.kubernetes: {unseen}")]);
+    assert_eq!(
+        alone("kubernetes: {versions: [{version: 1.30.1, BAD}]}"),
+        [format!("spec.kubernetes.versions[1.30.1]: {unseen}")]
+    );
+    assert_eq!(alone("seedSelector: {BAD}"), [format!("spec.seedSelector: {unseen}")]);
+    assert_eq!(alone("bastion: {BAD}"), [format!("spec.bastion: {unseen}")]);
+    assert_eq!(alone("providerConfig: {BAD}"), [""; 0]);
+}
+
 /// Checks that a CloudProfile and a private profile with the same entries are refused in the same words.
 #[track_caller]
 fn refused(entries: &str, expect: &[&str]) {
