@@ -26,6 +26,10 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 struct Check<'a> {
     profile: &'a CloudProfileSpec,
     name: &'a Reference,
+    /// The Shoot's region.
+    region: Option<&'a str>,
+    /// Whether it was there before.
+    region_stays: bool,
     /// `None` where expired versions count as there.
     now: Option<Timestamp>,
     errors: Vec<FieldError>,
@@ -40,7 +44,9 @@ pub fn check_usage(
     name: &Reference,
     now: Timestamp,
 ) -> Vec<FieldError> {
-    let mut check = Check { profile, name, now: Some(now), errors: Vec::new() };
+    let region_stays = old.is_some_and(|old| old.region == shoot.region);
+    let region = shoot.region.as_deref();
+    let mut check = Check { profile, name, region, region_stays, now: Some(now), errors: Vec::new() };
     let path = Path::new("spec");
     let provider_before = old.and_then(|old| old.provider.as_ref()).map(|provider| &provider.type_);
     if let Some(provider) = shoot.provider.as_ref().filter(|provider| provider_before != Some(&provider.type_))
@@ -55,9 +61,8 @@ pub fn check_usage(
     if version != old.and_then(kubernetes) {
         check.kubernetes(version, &path.child("kubernetes").child("version"));
     }
-    let region_stays = old.is_some_and(|old| old.region == shoot.region);
     if !region_stays {
-        check.region(shoot.region.as_deref(), &path.child("region"));
+        check.region(&path.child("region"));
     }
     // Of a name that stands twice the first pool counts.
     let before = old.map(workers).unwrap_or_default().iter().rev().map(|worker| (worker.name.as_str(), worker));
@@ -66,7 +71,7 @@ pub fn check_usage(
         if check.is_full() {
             break;
         }
-        check.worker(worker, before.get(worker.name.as_str()).copied(), shoot.region.as_deref(), region_stays);
+        check.worker(worker, before.get(worker.name.as_str()).copied());
     }
     check.errors
 }
@@ -74,13 +79,14 @@ pub fn check_usage(
 /// What of a Shoot `target` lacks, to which it is to change: region and zones, machine and volume types, image versions, each
 /// of the architecture that it is used with. Versions that expired are there.
 pub fn check_switch_usage(shoot: &ShootSpec, target: &CloudProfileSpec, name: &Reference) -> Vec<FieldError> {
-    let mut check = Check { profile: target, name, now: None, errors: Vec::new() };
-    check.region(shoot.region.as_deref(), &Path::new("spec").child("region"));
+    let region = shoot.region.as_deref();
+    let mut check = Check { profile: target, name, region, region_stays: false, now: None, errors: Vec::new() };
+    check.region(&Path::new("spec").child("region"));
     for worker in workers(shoot) {
         if check.is_full() {
             break;
         }
-        check.worker(worker, None, shoot.region.as_deref(), false);
+        check.worker(worker, None);
     }
     check.errors
 }
@@ -225,8 +231,8 @@ impl Check<'_> {
         self.refuse(path, version, detail);
     }
 
-    fn region(&mut self, region: Option<&str>, path: &Path) {
-        let Some(region) = region else { return };
+    fn region(&mut self, path: &Path) {
+        let Some(region) = self.region else { return };
         if !self.profile.regions.iter().any(|entry| entry.name == region) {
             let names = listed(self.profile.regions.iter().map(|entry| entry.name.as_str()));
             let detail = format!("there is no region {region:?}; {} offers {names}", self.name);
@@ -234,7 +240,7 @@ impl Check<'_> {
         }
     }
 
-    fn worker(&mut self, worker: &Worker, before: Option<&Worker>, region: Option<&str>, region_stays: bool) {
+    fn worker(&mut self, worker: &Worker, before: Option<&Worker>) {
         let path = Path::new("spec").child("provider").child("workers").key(&worker.name);
         let machine = path.child("machine");
         let version = |worker: &Worker| worker.kubernetes.as_ref().and_then(|kubernetes| kubernetes.version.clone());
@@ -256,10 +262,7 @@ impl Check<'_> {
             self.image(worker, &machine.child("image"));
         }
         self.volumes(worker, before, &path);
-        let zones_stay = region_stays && type_stays && before.is_some_and(|before| before.zones == worker.zones);
-        if !zones_stay {
-            self.zones(worker, before.filter(|_| region_stays && type_stays), region, &path);
-        }
+        self.zones(worker, before.filter(|_| self.region_stays), &path);
     }
 
     fn machine_type(&mut self, worker: &Worker, path: &Path) {
@@ -338,10 +341,7 @@ impl Check<'_> {
     }
 
     fn volumes(&mut self, worker: &Worker, before: Option<&Worker>, path: &Path) {
-        let used = |worker: &Worker| -> Vec<String> {
-            worker.volume.iter().chain(&worker.data_volumes).filter_map(|volume| volume.type_.clone()).collect()
-        };
-        let known: BTreeSet<String> = before.map(used).into_iter().flatten().collect();
+        let known = before.map(volume_types).unwrap_or_default();
         let root = worker.volume.iter().map(|volume| (path.child("volume"), volume));
         let further = worker.data_volumes.iter().enumerate();
         let further = further.map(|(index, volume)| (path.child("dataVolumes").index(index), volume));
@@ -349,7 +349,9 @@ impl Check<'_> {
             if self.is_full() {
                 return;
             }
-            let Some(wanted) = volume.type_.as_ref().filter(|wanted| !known.contains(*wanted)) else { continue };
+            let Some(wanted) = volume.type_.as_ref().filter(|wanted| !known.contains(wanted.as_str())) else {
+                continue;
+            };
             let detail = match self.profile.volume_types.iter().find(|entry| entry.name == *wanted) {
                 None => {
                     let names = listed(self.profile.volume_types.iter().map(|entry| entry.name.as_str()));
@@ -364,35 +366,55 @@ impl Check<'_> {
         }
     }
 
-    fn zones(&mut self, worker: &Worker, before: Option<&Worker>, region: Option<&str>, path: &Path) {
-        let own = self.profile.regions.iter().find(|entry| Some(entry.name.as_str()) == region).cloned();
-        let Some(region) = own else { return };
-        let known: BTreeSet<&String> = before.map(|before| before.zones.iter().collect()).unwrap_or_default();
-        let volumes = worker.volume.iter().chain(&worker.data_volumes).filter_map(|volume| volume.type_.as_deref());
-        let volumes: BTreeSet<&str> = volumes.collect();
+    /// Three questions, each where one of its sides is new: whether the region has the zone, and whether the zone has the
+    /// machine type, and each volume type. `before` is the pool as it was in this region.
+    fn zones(&mut self, worker: &Worker, before: Option<&Worker>, path: &Path) {
+        let Some(name) = self.region else { return };
+        let offered = self.profile.regions.iter().find(|entry| entry.name == name).cloned();
+        if offered.is_none() && !self.region_stays {
+            // That is told of the region itself.
+            return;
+        }
+        let known: BTreeSet<&str> = before.into_iter().flat_map(|pool| &pool.zones).map(String::as_str).collect();
+        let type_stays = before.is_some_and(|before| before.machine.type_ == worker.machine.type_);
+        let (volumes, volumes_before) = (volume_types(worker), before.map(volume_types).unwrap_or_default());
         for (index, zone) in worker.zones.iter().enumerate() {
             if self.is_full() {
                 return;
             }
-            if known.contains(zone) {
-                continue;
-            }
-            let path = path.child("zones").index(index);
-            let Some(entry) = region.zones.iter().find(|entry| entry.name == *zone) else {
-                let names = listed(region.zones.iter().map(|entry| entry.name.as_str()));
-                self.refuse(&path, zone, format!("region {:?} has no such zone; it has {names}", region.name));
-                continue;
-            };
-            if self.now.is_some() && entry.unavailable_machine_types.contains(&worker.machine.type_) {
-                let detail = format!("machine type {:?} is not available in this zone", worker.machine.type_);
-                self.refuse(&path, zone, format!("{detail}: choose another zone or type"));
-            }
-            for wanted in entry.unavailable_volume_types.iter().filter(|wanted| volumes.contains(wanted.as_str())) {
-                if self.now.is_some() {
-                    let detail = format!("volume type {wanted:?} is not available in this zone: choose another one");
+            let (path, zone_stays) = (path.child("zones").index(index), known.contains(zone.as_str()));
+            let entry = offered.as_ref().and_then(|region| region.zones.iter().find(|entry| entry.name == *zone));
+            let Some(entry) = entry else {
+                if !zone_stays {
+                    let detail = match &offered {
+                        None => format!("region {name:?} is not there any more: no zone can be added to it"),
+                        Some(region) => {
+                            let names = listed(region.zones.iter().map(|entry| entry.name.as_str()));
+                            format!("region {name:?} has no such zone; it has {names}")
+                        }
+                    };
                     self.refuse(&path, zone, detail);
                 }
+                continue;
+            };
+            if self.now.is_none() {
+                continue;
+            }
+            let machine = &worker.machine.type_;
+            if !(zone_stays && type_stays) && entry.unavailable_machine_types.contains(machine) {
+                let detail = format!("machine type {machine:?} is not available in this zone");
+                self.refuse(&path, zone, format!("{detail}: choose another zone or type"));
+            }
+            let is_asked = |wanted: &str| volumes.contains(wanted) && !(zone_stays && volumes_before.contains(wanted));
+            for wanted in entry.unavailable_volume_types.iter().filter(|wanted| is_asked(wanted)) {
+                let detail = format!("volume type {wanted:?} is not available in this zone: choose another one");
+                self.refuse(&path, zone, detail);
             }
         }
     }
+}
+
+/// The types of the volumes of a pool.
+fn volume_types(worker: &Worker) -> BTreeSet<&str> {
+    worker.volume.iter().chain(&worker.data_volumes).filter_map(|volume| volume.type_.as_deref()).collect()
 }

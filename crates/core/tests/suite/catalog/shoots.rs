@@ -228,7 +228,7 @@ fn what_a_shoot_uses_already_it_may_go_on_using() {
         &Reference::cloud_profile("x"),
         at("2025-01-01T00:00:00Z"),
     );
-    assert_eq!(errors.len(), 3, "{:?}", texts(&errors));
+    assert_eq!(errors.len(), 4, "{:?}", texts(&errors));
     // So is the version that was changed.
     let old = with("1.28.6", "type: m5, image: {name: suse, version: '15.4'}", "");
     check(
