@@ -238,9 +238,6 @@ async fn names_of_profiles_are_not_taken_for_paths() {
             refused.refused(422, &["spec.cloudProfile.name: ", rule]);
         }
     }
-    let spec = json!({"cloudProfileName": "%63entral", "provider": {"type": "local"}});
-    let refused = world.by("alice", "POST", &shoots, object("Shoot", "s", spec)).await;
-    refused.refused(422, &["spec.cloudProfileName: ", rule]);
 }
 
 #[tokio::test]
