@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::catalog::{ACCEPT_CHILD_ERRORS, CloudProfileSpec, KeptProfile};
 use allotment_core::catalog::{
-    KeptShoot, Parent, ProfileKey, VersionKey, dropped_versions, faults_of_change, offers, stands_alone,
+    KeptShoot, Parent, ProfileKey, VersionKey, dropped_versions, faults_of_change, lacks_room, offers, stands_alone,
     validate_cloud_profile,
 };
 use allotment_core::write::ObjectKey;
@@ -103,14 +103,21 @@ fn child<'a>(family: &'a Family, key: &ObjectKey) -> Option<&'a KeptProfile> {
 
 /// The private profiles that a change makes invalid, each with its first fault.
 fn broken_children(case: &Case<'_>, before: &Parent, after: &Parent, family: &Family) -> Option<String> {
-    if !dropped_versions(before.spec(), after.spec()).iter().any(|key| matches!(key, VersionKey::Kubernetes(_))) {
+    let is_kubernetes = |key: &VersionKey<'_>| matches!(key, VersionKey::Kubernetes(_));
+    let drops = dropped_versions(before.spec(), after.spec()).iter().any(is_kubernetes);
+    let grows = after.bytes() > before.bytes();
+    if !drops && !grows {
         return None;
     }
+    let outgrows = |child: &KeptProfile| {
+        let lacks = |parent: &Parent| lacks_room(&child.metadata, &child.spec, parent);
+        lacks(after).filter(|_| grows && lacks(before).is_none())
+    };
     let live = family.children.iter().filter(|(_, child)| child.metadata.deletion_timestamp.is_none());
     let broken: Vec<String> = live
         .filter_map(|(key, child)| {
             let faults = faults_of_change(before, after, &child.spec, case.write.now);
-            faults.first().map(|fault| format!("{key} ({fault})"))
+            faults.into_iter().next().or_else(|| outgrows(child)).map(|fault| format!("{key} ({fault})"))
         })
         .collect();
     let what = if broken.len() == 1 { "PrivateCloudProfile" } else { "PrivateCloudProfiles" };

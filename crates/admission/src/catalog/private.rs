@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use allotment_api::catalog::{PrivateCloudProfileStatus, RemovedVersion};
 use allotment_core::catalog::{
-    KeptShoot, NoParent, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, gone_with, needed, over,
-    private_status, settled, validate_private_profile, why_no_parent,
+    Found, KeptShoot, NoParent, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, gone_with, lacks_room,
+    needed, over, private_status, settled, validate_private_profile, why_no_parent,
 };
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::json::{Map, Value};
@@ -125,12 +125,26 @@ impl Private {
                 let detail = format!("CloudProfile {name:?} is being deleted: name another one");
                 found.errors.insert(0, FieldError::invalid(&parent(), name, detail));
             }
+            if found.errors.is_empty() {
+                self.check_room(case, write, &mut found);
+            }
             found
         });
         match found {
             None => Err(Denial::Invalid(vec![self.no_parent(case, facts)])),
             Some(found) if !found.errors.is_empty() => Err(Denial::Invalid(found.errors)),
             Some(found) => Ok(found.warnings),
+        }
+    }
+
+    /// That there is room for what it is rendered to. Where there was none before, which a change of its parent may come to,
+    /// that is no reason to refuse.
+    fn check_room(&self, case: &Case<'_>, write: &PrivateWrite<'_>, found: &mut Found) {
+        let Some(metadata) = metadata(case.write.object) else { return };
+        let Some(error) = lacks_room(&metadata, &self.pair.new, write.parent) else { return };
+        match self.pair.old.as_ref().filter(|old| lacks_room(&metadata, old, write.parent).is_some()) {
+            Some(_) => found.warnings.push(format!("{error}; it was so before")),
+            None => found.errors.push(error),
         }
     }
 

@@ -62,6 +62,44 @@ fn a_cloud_profile_may_not_break_private_ones_unless_that_is_accepted() {
     );
 }
 
+/// Machine types with names of some length, about 250 bytes each.
+fn machines(count: usize) -> serde_json::Value {
+    let machine = |number: usize| serde_json::json!({"name": format!("m{number}-{}", "x".repeat(190)), "cpu": "4", "memory": "8Gi"});
+    (0..count).map(machine).collect()
+}
+
+#[test]
+fn nothing_is_written_by_which_a_private_profile_outgrows_an_object() {
+    let with = |count: usize| {
+        let mut spec = parent_spec();
+        spec["machineTypes"] = machines(count);
+        object("CloudProfile", "", "central", spec)
+    };
+    let (small, large) = (with(100), with(4_990));
+    let child = |count: usize| private(serde_json::json!({"parent": "central", "machineTypes": machines(count)}));
+    let told = ["spec: Forbidden: ", "with which it would be an object of ", "API servers take no more than 1572864"];
+
+    // Of its own it has what fits once, and not twice.
+    let world = World::default().profile(small.clone());
+    world.refused("root", "PrivateCloudProfile", &Value::Null, &child(4_000), &told);
+    assert!(world.write("root", "PrivateCloudProfile", &Value::Null, &child(2_000)).is_ok());
+
+    let world = World::default().profile(small.clone()).private(child(1_500));
+    let list =
+        ["1 PrivateCloudProfile invalid: team/mine (spec: Forbidden: what it is rendered to", "accept-child-errors"];
+    world.refused("root", "CloudProfile", &small, &large, &list);
+    assert!(world.write("root", "CloudProfile", &small, &with(2_000)).is_ok());
+    let accepted = annotated(&large, "allotment.dev/accept-child-errors", "true");
+    let (_, warnings) = world.write("root", "CloudProfile", &small, &accepted).expect("accepted");
+    assert!(warnings.iter().any(|text| text.contains("team/mine")), "{warnings:?}");
+
+    // What was so before is told, and refuses nothing: neither of it nor of its parent.
+    let world = World::default().profile(large.clone()).private(child(1_500));
+    let (_, warnings) = world.write("root", "PrivateCloudProfile", &child(1_500), &child(1_499)).expect("accepted");
+    assert!(warnings.iter().any(|text| text.ends_with("it was so before")), "{warnings:?}");
+    assert!(world.write("root", "CloudProfile", &large, &with(4_991)).is_ok());
+}
+
 #[test]
 fn versions_in_use_stay_in_a_cloud_profile() {
     let mut spec = parent_spec();

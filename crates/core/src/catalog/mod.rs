@@ -21,11 +21,13 @@ mod private;
 mod profile;
 mod reference;
 mod render;
+mod room;
 mod slips;
 mod status;
 mod usage;
 mod verbs;
 mod versions;
+mod within;
 
 pub use dates::{corrected as corrected_date, later};
 pub use diff::{Change, Difference, diff};
@@ -42,6 +44,7 @@ pub use private::{PrivateWrite, gone_with, over, settled, validate_private_profi
 pub use profile::validate_cloud_profile;
 pub use reference::{ProfileKind, Reference, SwitchError, check_switch, reference, used_profile, written};
 pub use render::{Rendered, faults_of_change, render, stands_alone};
+pub use room::lacks_room;
 pub use slips::{Slip, correct};
 pub use status::{
     CloudView, ParentView, PrivateView, cloud_status, is_written, kept as kept_status, private_status, recorded,

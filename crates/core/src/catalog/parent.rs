@@ -4,7 +4,7 @@ use allotment_api::catalog::{CloudProfileSpec, Date, ImageVersion, KubernetesVer
 
 use super::certificates::{self, Certificate};
 use super::keyed::Keyed;
-use super::status::bytes_of;
+use super::room::bytes_of;
 use super::versions::{VersionKey, kubernetes_versions};
 
 /// A CloudProfile, prepared once for any number of private profiles.
@@ -54,7 +54,7 @@ impl Parent {
     }
 
     /// How long its spec is as JSON.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 

@@ -19,6 +19,7 @@ use super::listed::listed;
 use super::status::{CloudView, ParentView, PrivateView, cloud_status, kept, private_status, recorded};
 use super::usage::last_meant;
 use super::versions::{VersionKey, dated};
+use super::within::bastion_version;
 use crate::requests::find_condition;
 use crate::write::ObjectKey;
 
@@ -206,6 +207,8 @@ fn expire_cloud(catalog: &Catalog, offer: &Offer, now: Timestamp) -> Expiry<Clou
     let named = specs().flat_map(|spec| dated(spec.kubernetes.as_ref(), &spec.machine_images)).map(|(key, _)| key);
     let live = catalog.shoots_of_family(name).filter(|(_, shoot)| shoot.is_live());
     let mut used: BTreeSet<VersionKey<'_>> = named.chain(live.flat_map(|(_, shoot)| shoot.versions())).collect();
+    // Without it the profile would be refused by whoever looks at it next.
+    used.extend(bastion_version(offer.parent.spec()));
     used.extend(last_meant(offer.parent.spec(), &used, now));
     expire_cloud_profile(&offer.parent, specs(), |key| used.contains(key), now)
 }

@@ -13,6 +13,7 @@ use super::parent::Parent;
 use super::profile;
 use super::render::render;
 use super::versions::{VersionKey, dated, without};
+use super::within;
 
 /// What a write of a private profile is judged by.
 #[derive(Clone, Copy)]
@@ -139,6 +140,7 @@ fn check(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>, found: &mut F
         .iter()
         .map(|entry| entry.version.as_str())
         .collect();
+    within::unavailable(&spec.regions, &rendered.spec, found);
     profile::warn_of_newest(&rendered.spec, |version| own.contains(version), found);
 }
 

@@ -12,6 +12,7 @@ use super::entries::{self, Found};
 use super::parent::Parent;
 use super::render::kubernetes_of;
 use super::versions::{VersionKey, dated};
+use super::within;
 
 /// The fields of a CloudProfile that a private one inherits and may not set.
 pub(super) const INHERITED: [&str; 4] = ["bastion", "providerConfig", "seedSelector", "type"];
@@ -47,6 +48,8 @@ fn check(spec: &CloudProfileSpec, old: Option<&CloudProfileSpec>, now: Timestamp
         found.other(&bastion.other, || path("bastion"));
     }
     found.other(&spec.other, || Path::new("spec"));
+    within::bastion(spec, found);
+    within::unavailable(&spec.regions, spec, found);
 
     let stored: BTreeMap<VersionKey<'_>, Option<&Date>> =
         old.map(|old| dated(old.kubernetes.as_ref(), &old.machine_images).collect()).unwrap_or_default();

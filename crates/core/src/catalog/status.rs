@@ -8,7 +8,6 @@ use allotment_api::catalog::{
 use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
-use serde::Serialize;
 
 use super::expiry::expire_private_profile;
 use super::index::{KeptShoot, Offer};
@@ -16,18 +15,12 @@ use super::lineage::{names_a_cloud_profile, said_of_reference};
 use super::listed::listed;
 use super::parent::Parent;
 use super::render::render;
+use super::room::{MOST_BYTES, MOST_CONFLICTS, SPARE_BYTES, bytes_of};
 use super::versions::VersionKey;
 use crate::requests::Said;
 
 /// Most names, or errors, that a condition lists. It tells how many more there are.
 const MOST_NAMED: usize = 20;
-
-/// Most conflicts, and most versions that expired and stay, that a status lists.
-const MOST_CONFLICTS: usize = 100;
-/// Most bytes of an object: what etcd takes by default.
-const MOST_BYTES: usize = 1_572_864;
-/// Of these, what is left for those who own its fields and what API servers add.
-const SPARE_BYTES: usize = 64 * 1024;
 
 /// A private profile, and all that its status depends on.
 #[derive(Clone, Copy, Debug)]
@@ -183,25 +176,6 @@ impl PrivateView<'_> {
         };
         in_use(!self.shoots.is_empty(), is_going, by)
     }
-}
-
-/// How long the JSON of a value is.
-pub(super) fn bytes_of(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // A value that cannot be written is not written either.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }
 
 fn rendered(status: bool, reason: CatalogReason, message: String) -> Said {

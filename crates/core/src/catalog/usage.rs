@@ -167,7 +167,7 @@ fn architecture(worker: &Worker) -> &str {
     worker.machine.architecture.as_deref().unwrap_or(DEFAULT_ARCHITECTURE)
 }
 
-fn has_architecture(version: &ImageVersion, wanted: &str) -> bool {
+pub(super) fn has_architecture(version: &ImageVersion, wanted: &str) -> bool {
     match version.architectures.as_slice() {
         [] => wanted == DEFAULT_ARCHITECTURE,
         all => all.iter().any(|one| one == wanted),

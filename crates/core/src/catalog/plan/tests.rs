@@ -431,6 +431,27 @@ fn the_last_version_goes_although_its_list_has_neighbours_that_stay() {
 }
 
 #[test]
+fn what_bastions_run_on_stays_in_a_profile() {
+    let check = |bastion: Value, left: &[&str]| {
+        let mut model = Model::default();
+        let versions = json!([version("1.0.0", Some(1)), version("2.0.0", Some(2)), version("3.0.0", Some(1))]);
+        let spec = json!({"type": "t", "machineImages": [{"name": "i", "versions": versions}], "bastion": bastion});
+        model.create(CLOUD, parent_key(), spec);
+        model.update(CLOUD, &parent_key(), |object| {
+            object["metadata"]["annotations"] = json!({REMOVE_EXPIRED_VERSIONS: "true"});
+        });
+        model.settle(at(5));
+        let profile: CloudProfile = model.read(CLOUD, &parent_key()).expect("it is there");
+        let images = profile.spec.machine_images.iter().flat_map(|image| &image.versions);
+        assert_eq!(images.map(|version| version.version.as_str()).collect::<Vec<_>>(), left, "{bastion}");
+    };
+    check(json!({"machineType": {"name": "m"}}), &[]);
+    check(json!({"machineImage": {"name": "i", "version": "1.0.0"}}), &["1.0.0"]);
+    // Which one is left open: as with Shoots, none of those that may be meant goes before there is another.
+    check(json!({"machineImage": {"name": "i"}}), &["1.0.0", "2.0.0", "3.0.0"]);
+}
+
+#[test]
 fn what_was_removed_is_remembered_as_far_as_the_annotations_leave_room() {
     /// What `ValidateAnnotationsSize` of k8s.io/apimachinery lets pass.
     const MOST_BYTES: usize = 256 * 1024;

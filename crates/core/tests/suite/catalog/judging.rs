@@ -57,8 +57,82 @@ fn names_of_fields_that_nobody_knows_can_be_shown_at_every_level() {
         [format!("spec.kubernetes.versions[1.30.1]: {unseen}")]
     );
     assert_eq!(alone("seedSelector: {BAD}"), [format!("spec.seedSelector: {unseen}")]);
-    assert_eq!(alone("bastion: {BAD}"), [format!("spec.bastion: {unseen}")]);
+    let bastion = "machineTypes: [{name: m, cpu: 1, memory: 1Gi}], bastion: {machineType: {name: m}, BAD}";
+    assert_eq!(alone(bastion), [format!("spec.bastion: {unseen}")]);
     assert_eq!(alone("providerConfig: {BAD}"), [""; 0]);
+}
+
+#[test]
+fn bastions_run_on_what_the_profile_has() {
+    let check = |bastion: &str, expect: &[&str]| {
+        let text = format!(
+            "{{type: t, machineTypes: [{{name: m, cpu: 1, memory: 1Gi}}, {{name: arm, cpu: 1, memory: 1Gi, architecture: arm64}}],
+            machineImages: [{{name: i, versions: [{{version: '1', architectures: [amd64, arm64]}}, {{version: '2'}}]}}, {{name: j,
+            versions: [{{version: '1'}}]}}], bastion: {bastion}}}"
+        );
+        assert_eq!(texts(&validate_cloud_profile(&cloud(&text), None, at(NOW))), expect, "{bastion}");
+    };
+    check("{machineType: {name: m}}", &[]);
+    check("{machineImage: {name: i}}", &[]);
+    check("{machineType: {name: arm}, machineImage: {name: i}}", &[]);
+    check("{machineType: {name: arm}, machineImage: {name: i, version: '1'}}", &[]);
+    check("{}", &["spec.bastion: Required value: name a machineType, a machineImage or both, or leave bastion out"]);
+    check(
+        "{machineType: {name: q}, machineImage: {name: k, version: '1'}}",
+        &[
+            "spec.bastion.machineType.name: Invalid value: \"q\": is not in spec.machineTypes: add it there, or name one that is",
+            "spec.bastion.machineImage.name: Invalid value: \"k\": is not in spec.machineImages: add it there, or name one that is",
+        ],
+    );
+    check(
+        "{machineImage: {name: i, version: '3'}}",
+        &[
+            "spec.bastion.machineImage.version: Invalid value: \"3\": has no entry in spec.machineImages: add it there, name one \
+           that has, or leave it open",
+        ],
+    );
+    check(
+        "{machineType: {name: arm}, machineImage: {name: i, version: '2'}}",
+        &[
+            "spec.bastion.machineImage.version: Invalid value: \"2\": is not for arm64, which machine type \"arm\" has: name \
+           another one",
+        ],
+    );
+    check(
+        "{machineType: {name: arm}, machineImage: {name: j}}",
+        &[
+            "spec.bastion.machineImage.name: Invalid value: \"j\": is not for arm64, which machine type \"arm\" has: name another one",
+        ],
+    );
+    // One that was so before locks nobody out.
+    let was = cloud("{type: t, bastion: {machineType: {name: q}}}");
+    let found = validate_cloud_profile(
+        &cloud("{type: t, limits: {maxNodesTotal: 3}, bastion: {machineType: {name: q}}}"),
+        Some(&was),
+        at(NOW),
+    );
+    assert!(found.errors.is_empty() && found.warnings[0].ends_with("it was so before"), "{found:?}");
+}
+
+#[test]
+fn what_a_zone_lacks_is_looked_for_in_the_whole_profile() {
+    let zones =
+        "regions: [{name: r, zones: [{name: z, unavailableMachineTypes: [m, q, o], unavailableVolumeTypes: [v]}]}]";
+    let place = "spec.regions[r].zones[z]";
+    let told = [
+        format!("{place}.unavailableMachineTypes: the profile has no machine type q, o"),
+        format!("{place}.unavailableVolumeTypes: the profile has no volume type v"),
+    ];
+    let machine = "machineTypes: [{name: m, cpu: 1, memory: 1Gi}]";
+    let found = validate_cloud_profile(&cloud(&format!("{{type: t, {machine}, {zones}}}")), None, at(NOW));
+    assert_eq!((texts(&found).len(), found.warnings), (0, told.to_vec()));
+    // A private profile's zone lacks what its parent has.
+    let central = parent(&format!("{{type: t, {machine}}}"));
+    let found = validate_private_profile(&private(&format!("{{parent: central, {zones}}}")), &create(&central, NOW));
+    assert_eq!((texts(&found).len(), found.warnings), (0, told.to_vec()));
+    let whole =
+        format!("{{type: t, {machine}, regions: [{{name: r, zones: [{{name: z, unavailableMachineTypes: [m]}}]}}]}}");
+    assert_eq!(validate_cloud_profile(&cloud(&whole), None, at(NOW)).warnings, [""; 0]);
 }
 
 /// Checks that a CloudProfile and a private profile with the same entries are refused in the same words.
