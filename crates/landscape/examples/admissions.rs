@@ -1,4 +1,4 @@
-//! What it costs to make a private profile, and a Shoot on it, over a CloudProfile of 500 machine types and 400 versions of
+//! What it costs to make and change a private profile, and a Shoot on it, over a CloudProfile of 500 machine types and 400 versions of
 //! images, on a landscape in this process: `cargo run --release -p allotment-landscape --example admissions`.
 
 #![expect(clippy::print_stdout, reason = "figures are what it is for")]
@@ -20,11 +20,13 @@ use allotment_store::{HistoryLimits, Memory, Tenant};
 use jiff::Timestamp;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 /// How many of each are made.
 const COUNT: u32 = 300;
+/// How often the CloudProfile is changed.
+const CHANGES: u32 = 10;
 const NOW: i64 = 1_767_225_600;
 
 #[derive(Debug)]
@@ -114,6 +116,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
         profiles.create(&params, &typed("PrivateCloudProfile", private(number))?).await?;
     }
     println!("a private profile, with the reply of 110 KB read: {:?}", begin.elapsed() / COUNT);
+    let begin = Instant::now();
+    for number in 0..COUNT {
+        let change = json!({"spec": {"machineTypes": [{"name": "own", "cpu": "4", "gpu": "0", "memory": format!("{}Gi", 17 + number)}]}});
+        profiles.patch_metadata("p0", &PatchParams::default(), &Patch::Merge(change)).await?;
+    }
+    println!("a change of it: {:?}", begin.elapsed() / COUNT);
+    let central = Api::<CloudProfile>::all(client.clone());
+    let begin = Instant::now();
+    for number in 0..CHANGES {
+        let change = json!({"spec": {"regions": [{"name": "here"}, {"name": format!("there-{number}")}]}});
+        central.patch_metadata("central", &PatchParams::default(), &Patch::Merge(change)).await?;
+    }
+    println!("a change of the CloudProfile: {:?}", begin.elapsed() / CHANGES);
     let shoots = Api::<Shoot>::namespaced(client, "default");
     let begin = Instant::now();
     for number in 0..COUNT {

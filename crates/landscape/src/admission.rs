@@ -147,7 +147,7 @@ impl OurKinds {
     ) -> Result<Vec<String>, ApiError> {
         let by = caller(request.user);
         let Some(write) = self.write(request, &by) else { return Ok(Vec::new()) };
-        let case = Case::read(&self.config, &write).map_err(|denial| refusal(denial, request))?;
+        let case = Case::read_to_change(&self.config, &write).map_err(|denial| refusal(denial, request))?;
         let Some(case) = case else { return Ok(Vec::new()) };
         let facts = lookups.facts(&case, Stage::Mutate, self, request.user, &write).await?;
         let changes = case.changes(&facts);

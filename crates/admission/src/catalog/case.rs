@@ -12,7 +12,8 @@ use serde::de::DeserializeOwned;
 
 use super::changes::Changes;
 use super::facts::{Facts, Lookup};
-use super::{cloud, private, shoot};
+use super::private::{self, Private};
+use super::{cloud, shoot};
 use crate::review::{Caller, Config, Denial, Operation};
 
 const PRIVATE: &str = "PrivateCloudProfile";
@@ -75,10 +76,12 @@ pub struct Case<'a> {
 #[derive(Debug)]
 enum Subject {
     Cloud(Result<Box<Pair<CloudProfileSpec>>, FieldError>),
-    Private(Result<Box<private::Private>, FieldError>),
+    Private(Result<Box<Private>, FieldError>),
     Shoot(Result<Box<Pair<ShootSpec>>, FieldError>),
     /// Its spec stays as it is.
     Unchanged,
+    /// Its spec has no part in how it has to be changed, and was not read.
+    Unread,
     /// It is to go.
     Deletion,
 }
@@ -102,6 +105,11 @@ impl<S: DeserializeOwned> Pair<S> {
         };
         Ok(Pair { new, old, unread })
     }
+
+    /// The spec alone, as it is judged to be right.
+    fn read_new(write: &Write<'_>) -> Result<Self, FieldError> {
+        Ok(Pair { new: read(write.object)?, old: None, unread: None })
+    }
 }
 
 fn read<S: DeserializeOwned>(object: &Value) -> Result<S, FieldError> {
@@ -115,11 +123,31 @@ fn read<S: DeserializeOwned>(object: &Value) -> Result<S, FieldError> {
 }
 
 impl<'a> Case<'a> {
-    /// Reads a write; nothing where there is nothing to be done about it.
+    /// Reads a write that is to be judged; nothing where there is nothing to be done about it.
     ///
     /// # Errors
     /// The caller may not write that at all.
     pub fn read(config: &Config, write: &'a Write<'a>) -> Result<Option<Self>, Denial> {
+        Case::read_by(config, write, Subject::read)
+    }
+
+    /// Reads of a write what its changes hang on ([`Stage::Mutate`]). It is not judged by that.
+    ///
+    /// # Errors
+    /// As [`Case::read`].
+    pub fn read_to_change(config: &Config, write: &'a Write<'a>) -> Result<Option<Self>, Denial> {
+        Case::read_by(config, write, |write| match (write.kind, write.operation) {
+            // Of what is new nothing has expired before, and of a CloudProfile the platform takes that out alone.
+            ("CloudProfile", _) | (PRIVATE, Operation::Create) => Subject::Unread,
+            _ => Subject::read(write),
+        })
+    }
+
+    fn read_by(
+        config: &Config,
+        write: &'a Write<'a>,
+        read: impl FnOnce(&Write<'_>) -> Subject,
+    ) -> Result<Option<Self>, Denial> {
         if !is_judged(GROUP, write.kind) || config.is_own(write.caller) {
             return Ok(None);
         }
@@ -137,7 +165,7 @@ impl<'a> Case<'a> {
         let subject = match write.operation {
             Operation::Delete => Subject::Deletion,
             Operation::Update if write.object.get("spec") == write.old.get("spec") => Subject::Unchanged,
-            Operation::Create | Operation::Update => Subject::read(write),
+            Operation::Create | Operation::Update => read(write),
         };
         Ok(Some(Case { write, platform, is_going, subject }))
     }
@@ -150,8 +178,8 @@ impl<'a> Case<'a> {
             Operation::Delete => false,
         };
         let is_stored = write.kind == PRIVATE && write.subresource.is_empty();
-        let read = || Case { write, platform: true, is_going: false, subject: Subject::read(write) };
-        (changes && is_stored).then(read)
+        let subject = || Subject::Private(Pair::read_new(write).map(|pair| Box::new(Private::new(pair, Vec::new()))));
+        (changes && is_stored).then(|| Case { write, platform: true, is_going: false, subject: subject() })
     }
 
     /// The status that a private profile gets by the write itself.
@@ -195,6 +223,21 @@ impl<'a> Case<'a> {
 
     /// How the object has to be changed.
     pub fn changes(&self, facts: &Facts) -> Changes {
+        let mut changes = self.required();
+        if self.is_deletion() {
+            return changes;
+        }
+        if self.write.kind == PRIVATE {
+            self.put_removed(facts, &mut changes);
+        }
+        if let Subject::Private(Ok(private)) = &self.subject {
+            changes.take_out(&private.over(self, facts));
+        }
+        changes
+    }
+
+    /// Those of the changes without which nothing is stored, since others rely on them.
+    fn required(&self) -> Changes {
         let mut changes = Changes::default();
         if self.is_deletion() {
             return changes;
@@ -203,19 +246,12 @@ impl<'a> Case<'a> {
             // What goes gets nothing more that holds it up.
             changes.finalizer = !self.is_going && !has_finalizer(self.write.object);
         }
-        if self.write.kind == PRIVATE {
-            self.put_removed(facts, &mut changes);
-        }
-        match &self.subject {
-            Subject::Private(Ok(private)) => changes.take_out(&private.over(self, facts)),
-            Subject::Shoot(Ok(pair)) => {
-                // What is wrong with a reference is told of the final object.
-                let meant = reference(&pair.new, pair.old.as_ref()).ok().map(|meant| written(&meant));
-                changes.reference = meant.filter(|(reference, legacy)| {
-                    pair.new.cloud_profile.as_ref() != Some(reference) || pair.new.cloud_profile_name != *legacy
-                });
-            }
-            _ => {}
+        if let Subject::Shoot(Ok(pair)) = &self.subject {
+            // What is wrong with a reference is told of the final object.
+            let meant = reference(&pair.new, pair.old.as_ref()).ok().map(|meant| written(&meant));
+            changes.reference = meant.filter(|(reference, legacy)| {
+                pair.new.cloud_profile.as_ref() != Some(reference) || pair.new.cloud_profile_name != *legacy
+            });
         }
         changes
     }
@@ -230,7 +266,7 @@ impl<'a> Case<'a> {
             return Ok(self.users(facts).map(waits).into_iter().collect());
         }
         let mut warnings: Vec<String> = self.check_stored()?.into_iter().collect();
-        if !self.changes(facts).are_made() || !self.is_removed_right(facts) {
+        if !self.required().is_empty() || !self.is_removed_right(facts) {
             return Err(Denial::Forbidden(UNMADE.to_owned()));
         }
         warnings.extend(self.check_let_go(facts)?);
@@ -253,6 +289,8 @@ impl<'a> Case<'a> {
             Subject::Private(Ok(private)) => &private.pair.unread,
             Subject::Shoot(Ok(pair)) => &pair.unread,
             Subject::Unchanged | Subject::Deletion => &None,
+            // Nobody judges what was not read.
+            Subject::Unread => return Err(Denial::Forbidden(UNMADE.to_owned())),
         };
         let Some(error) = unread else { return Ok(None) };
         let what = format!("what is stored cannot be read ({}), so it is not known what this changes", error.detail);
@@ -344,8 +382,7 @@ impl Subject {
         match write.kind {
             "CloudProfile" => Subject::Cloud(Pair::read(write).map(Box::new)),
             PRIVATE => Subject::Private(
-                Pair::read(write)
-                    .map(|pair| Box::new(private::Private { pair, removed: removed_list(removed_text(write.old)) })),
+                Pair::read(write).map(|pair| Box::new(Private::new(pair, removed_list(removed_text(write.old))))),
             ),
             _ => Subject::Shoot(Pair::read(write).map(Box::new)),
         }

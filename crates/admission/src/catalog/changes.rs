@@ -33,12 +33,6 @@ impl Changes {
         *self == Changes::default()
     }
 
-    /// Whether nothing lacks that others rely on, the annotation of removed versions apart. That a version expired between
-    /// two looks is of no account.
-    pub(super) fn are_made(&self) -> bool {
-        !self.finalizer && self.reference.is_none()
-    }
-
     /// Takes these versions out.
     pub(super) fn take_out(&mut self, gone: &BTreeSet<VersionKey<'_>>) {
         for key in gone {

@@ -1,6 +1,7 @@
 //! What is refused of a PrivateCloudProfile.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use allotment_api::catalog::{PrivateCloudProfileStatus, RemovedVersion};
 use allotment_core::catalog::{
@@ -22,9 +23,15 @@ pub(super) struct Private {
     pub(super) pair: PrivatePair,
     /// What was taken out of it before.
     pub(super) removed: Vec<RemovedVersion>,
+    /// The verbs that the caller needs, once they were compared: what is asked for and what is judged is the same.
+    verbs: OnceLock<Vec<Verb>>,
 }
 
 impl Private {
+    pub(super) fn new(pair: PrivatePair, removed: Vec<RemovedVersion>) -> Self {
+        Private { pair, removed, verbs: OnceLock::new() }
+    }
+
     pub(super) fn wants(&self, case: &Case<'_>, stage: Stage, facts: &Facts) -> Vec<Lookup> {
         // Of what is new nothing can have expired before.
         let is_new = case.write.operation == Operation::Create && stage != Stage::Complete;
@@ -43,7 +50,7 @@ impl Private {
         if !parent.is_empty() && facts.profile(parent).is_none() {
             wanted.push(Lookup::Private(parent.clone()));
         }
-        for verb in self.verbs(case, facts) {
+        for verb in self.verbs(case, facts).iter().copied() {
             let asked = Lookup::Allowed(verb);
             if facts.has(&asked) && !facts.allows(&asked) {
                 wanted.push(Lookup::AllowedBySource(verb));
@@ -97,8 +104,12 @@ impl Private {
         self.with_write_of(case, facts, heeds_users, gone).unwrap_or_default()
     }
 
-    /// The verbs that the caller needs for what the write changes.
-    fn verbs(&self, case: &Case<'_>, facts: &Facts) -> Vec<Verb> {
+    /// The verbs that the caller needs for what the write changes; to be asked once parent and users were looked up.
+    fn verbs(&self, case: &Case<'_>, facts: &Facts) -> &[Verb] {
+        self.verbs.get_or_init(|| self.compared(case, facts))
+    }
+
+    fn compared(&self, case: &Case<'_>, facts: &Facts) -> Vec<Verb> {
         let (new, old) = (&self.pair.new, self.pair.old.as_ref());
         if case.platform {
             return Vec::new();
@@ -111,8 +122,8 @@ impl Private {
     }
 
     pub(super) fn judge(&self, case: &Case<'_>, facts: &Facts) -> Result<Vec<String>, Denial> {
-        let lacking: Vec<Verb> = self.verbs(case, facts);
-        let lacking: Vec<Verb> = lacking.into_iter().filter(|verb| !facts.allows(&Lookup::Allowed(*verb))).collect();
+        let needed = self.verbs(case, facts).iter().copied();
+        let lacking: Vec<Verb> = needed.filter(|verb| !facts.allows(&Lookup::Allowed(*verb))).collect();
         if !lacking.is_empty() {
             let has_source_rule = lacking.iter().any(|verb| facts.allows(&Lookup::AllowedBySource(*verb)));
             return Err(Denial::Forbidden(denial(&case.write.caller.username, &lacking, has_source_rule)));

@@ -121,8 +121,11 @@ impl World {
         let base =
             Write { operation, kind, subresource, namespace, name: &name, object: new, old, caller: &caller, now };
         let mut warnings = Vec::new();
-        if let Some(case) = Case::read(&config, &base)? {
+        if let Some(case) = Case::read_to_change(&config, &base)? {
             let changes = case.changes(&self.facts(&case, Stage::Mutate, by, namespace));
+            let whole = Case::read(&config, &base)?.expect("it is judged");
+            let by_whole = whole.changes(&self.facts(&whole, Stage::Mutate, by, namespace));
+            assert_eq!(changes, by_whole, "what was not read has no part in it");
             changes.apply(&mut object);
             warnings.extend(changes.warnings);
         }
