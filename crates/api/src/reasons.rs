@@ -380,6 +380,10 @@ spelled! {
         ParentDeleting,
         /// The parent is said to be of another kind than CloudProfile.
         ParentNotSupported,
+        /// The parent is there and cannot be read.
+        ParentUnreadable,
+        /// The spec cannot be read: nothing follows from it until it is put right.
+        Unreadable,
         /// Somebody uses the profile.
         InUse,
         /// Somebody uses the profile, and its deletion waits for that to end.
@@ -406,5 +410,7 @@ spelled! {
         VersionsRemoved,
         /// A profile's deletion waits for those who use it.
         DeletionBlocked,
+        /// The spec of a profile or a Shoot cannot be read: it is passed over until it is put right.
+        Unreadable,
     }
 }

@@ -18,7 +18,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 use crate::access::{AccessRequests, AccessSecret};
-use crate::catalog::{self, CatalogWorld, Profiles, follow_private, follow_profiles, follow_shoots};
+use crate::catalog::{self, CatalogWorld, Profiles, UnreadShoots, follow_private, follow_profiles, follow_shoots};
 use crate::clusters::{Guards, Insides, Lifecycle, Planes};
 use crate::frame::{AT_ONCE, ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
 use crate::providers::{Configs, Directory, Outside, Providers};
@@ -102,7 +102,8 @@ impl Controllers {
         let queues = &self.world.queues;
         let reading = [&queues.clusters, &queues.access, &queues.purposes];
         let doing = [&queues.planes, &queues.insides, &queues.providers, &queues.configs];
-        reading.into_iter().chain(doing).chain(self.catalog.as_ref().map(|catalog| &catalog.world.queue))
+        let catalog = self.catalog.iter().flat_map(|catalog| [&catalog.world.queue, &catalog.world.unread_shoots]);
+        reading.into_iter().chain(doing).chain(catalog)
     }
 }
 
@@ -178,6 +179,8 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
     if let Some(Followed { synced, world }) = &catalog {
         let profiles = Profiles::new(client.clone(), world.clone(), seams.clone());
         run_after(tasks, synced, catalog::KINDS, Arc::new(profiles), &world.queue);
+        let unread = UnreadShoots::new(client.clone(), world.clone(), seams.clone());
+        run_after(tasks, synced, catalog::KINDS, Arc::new(unread), &world.unread_shoots);
     }
     Controllers { synced, world, catalog }
 }

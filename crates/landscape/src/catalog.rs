@@ -17,11 +17,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use allotment_admission::catalog::{Case, Facts, Family, Found, Lookup, Stage, Users, Write, users_of};
-use allotment_api::catalog::{CloudProfile, GROUP, KeptProfile, Shoot};
+use allotment_api::catalog::{CloudProfile, GROUP, KeptProfile, Parts, Shoot, Stored};
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::status::ApiError;
 use allotment_controllers::frame::chain;
-use allotment_core::catalog::{Catalog, KeptShoot, Offer, Verb};
+use allotment_core::catalog::{Catalog, KeptShoot, Offer, UnreadProfile, Verb};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::names::dns1123_subdomain;
 use futures::future::try_join_all;
@@ -145,8 +145,8 @@ fn failed(what: impl Display) -> impl FnOnce(kube::Error) -> LookupError {
 impl Look<'_> {
     async fn up(&self, lookup: &Lookup) -> Result<Found, LookupError> {
         Ok(match lookup {
-            Lookup::Profile(name) => Found::Profile(self.profile(name).await?),
-            Lookup::Private(name) => Found::Private(self.private(name).await?),
+            Lookup::Profile(name) => self.profile(name).await?,
+            Lookup::Private(name) => self.private(name).await?,
             Lookup::Family(name) => Found::Family(self.family(name).await?),
             Lookup::Users(name) => {
                 Found::Users(self.users(&ObjectKey::new(self.write.namespace, name.as_str())).await?)
@@ -156,21 +156,23 @@ impl Look<'_> {
         })
     }
 
-    async fn profile(&self, name: &str) -> Result<Option<Arc<Offer>>, LookupError> {
+    async fn profile(&self, name: &str) -> Result<Found, LookupError> {
         let mut at_hand = None;
         self.known.with_catalog(&mut |catalog| at_hand = catalog.profile(name).cloned());
         let at_hand = at_hand.map(|offer| (version(&offer.metadata), offer));
-        let api = Api::<CloudProfile>::all(self.client.clone());
-        newest(&api, name, at_hand, Offer::new).await.map_err(failed(format!("CloudProfile {name:?}")))
+        let api = Api::<Stored<CloudProfile>>::all(self.client.clone());
+        let found = newest(&api, name, at_hand, Offer::new, Found::Profile).await;
+        found.map_err(failed(format!("CloudProfile {name:?}")))
     }
 
-    async fn private(&self, name: &str) -> Result<Option<Arc<KeptProfile>>, LookupError> {
+    async fn private(&self, name: &str) -> Result<Found, LookupError> {
         let key = ObjectKey::new(self.write.namespace, name);
         let mut at_hand = None;
         self.known.with_catalog(&mut |catalog| at_hand = catalog.private(&key).cloned());
         let at_hand = at_hand.map(|profile| (version(&profile.metadata), profile));
-        let api = Api::<KeptProfile>::namespaced(self.client.clone(), &key.namespace);
-        newest(&api, name, at_hand, |profile| profile).await.map_err(failed(format!("PrivateCloudProfile {key}")))
+        let api = Api::<Stored<KeptProfile>>::namespaced(self.client.clone(), &key.namespace);
+        let found = newest(&api, name, at_hand, |profile| profile, Found::Private).await;
+        found.map_err(failed(format!("PrivateCloudProfile {key}")))
     }
 
     /// Looks at who uses what, if all of it has been seen once.
@@ -199,10 +201,14 @@ impl Look<'_> {
             return Ok(seen);
         }
         let mut catalog = Catalog::default();
-        let api = Api::<KeptProfile>::all(self.client.clone());
-        let profiles = pages(&api, |profile| {
-            if profile.spec.parent.name == parent {
+        let api = Api::<Stored<KeptProfile>>::all(self.client.clone());
+        let profiles = pages(&api, |profile| match profile {
+            Stored::Read(profile) if profile.spec.parent.name == parent => {
                 catalog.set_private(&ObjectKey::of(&profile.metadata), Some(Arc::new(profile)));
+            }
+            Stored::Read(_) => {}
+            Stored::Unread(profile) => {
+                catalog.set_unread_private(&ObjectKey::of(&profile.metadata), Arc::new(UnreadProfile::read(*profile)));
             }
         });
         profiles.await.map_err(failed("which PrivateCloudProfiles there are"))?;
@@ -210,9 +216,13 @@ impl Look<'_> {
         Ok(Family::of(&catalog, parent))
     }
 
-    async fn list_shoots(&self, api: &Api<Shoot>, catalog: &mut Catalog) -> Result<(), LookupError> {
-        let keep = |shoot: Shoot| {
-            catalog.set_shoot(&ObjectKey::of(&shoot.metadata), Some(Arc::new(KeptShoot::read(&shoot))));
+    async fn list_shoots(&self, api: &Api<Stored<Shoot>>, catalog: &mut Catalog) -> Result<(), LookupError> {
+        let keep = |shoot: Stored<Shoot>| {
+            let shoot = match shoot {
+                Stored::Read(shoot) => KeptShoot::read(&shoot),
+                Stored::Unread(shoot) => KeptShoot::unread(&shoot),
+            };
+            catalog.set_shoot(&ObjectKey::of(&shoot.metadata), Some(Arc::new(shoot)));
         };
         pages(api, keep).await.map_err(failed("which Shoots there are"))
     }
@@ -251,28 +261,32 @@ fn version(metadata: &ObjectMeta) -> Version {
     (metadata.uid.clone(), metadata.resource_version.clone())
 }
 
-/// An object as it is now: what is at hand, if it is that. Nobody has a name that cannot be one: as part of a path it would
+/// A profile as it is now: what is at hand, if it is that. Nobody has a name that cannot be one: as part of a path it would
 /// mean something else.
 async fn newest<K, T>(
-    api: &Api<K>,
+    api: &Api<Stored<K>>,
     name: &str,
     at_hand: Option<(Version, Arc<T>)>,
     prepare: impl FnOnce(K) -> T,
-) -> Result<Option<Arc<T>>, kube::Error>
+    found: impl FnOnce(Option<Arc<T>>) -> Found,
+) -> Result<Found, kube::Error>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Parts + Resource<DynamicType = ()> + Clone + Debug,
 {
     if !dns1123_subdomain(name).is_empty() {
-        return Ok(None);
+        return Ok(found(None));
     }
     let is_asked_for = |metadata: &ObjectMeta| metadata.name.as_deref() == Some(name);
     let now = api.get_metadata_opt(name).await?.filter(|now| is_asked_for(&now.metadata));
-    let Some(now) = now else { return Ok(None) };
+    let Some(now) = now else { return Ok(found(None)) };
     if let Some((_, at_hand)) = at_hand.filter(|(known, _)| *known == version(&now.metadata)) {
-        return Ok(Some(at_hand));
+        return Ok(found(Some(at_hand)));
     }
-    let object = api.get_opt(name).await?.filter(|object| is_asked_for(object.meta()));
-    Ok(object.map(|object| Arc::new(prepare(object))))
+    Ok(match api.get_opt(name).await?.filter(|object| is_asked_for(object.meta())) {
+        None => found(None),
+        Some(Stored::Read(object)) => found(Some(Arc::new(prepare(object)))),
+        Some(Stored::Unread(object)) => Found::Unread(object.why),
+    })
 }
 
 /// Shows all objects one after another, of which no more than a page is held at a time.
@@ -327,8 +341,10 @@ mod tests {
             ("", false, 0),
         ] {
             let (client, asked) = server();
-            let found = newest(&Api::<CloudProfile>::all(client), name, None, Offer::new).await.expect("an answer");
-            assert_eq!((found.is_some(), asked.load(Ordering::SeqCst)), (is_there, calls), "{name}");
+            let api = Api::<Stored<CloudProfile>>::all(client);
+            let found = newest(&api, name, None, Offer::new, Found::Profile).await.expect("an answer");
+            let is_found = matches!(found, Found::Profile(Some(_)));
+            assert_eq!((is_found, asked.load(Ordering::SeqCst)), (is_there, calls), "{name}");
         }
     }
 }

@@ -14,7 +14,7 @@ use allotment_machinery::json::Value;
 
 use super::case::{Case, Pair};
 use super::facts::{Facts, Family, Lookup};
-use super::named::named;
+use super::named::{named, unread};
 use crate::review::Denial;
 
 pub(super) fn wants(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Facts) -> Vec<Lookup> {
@@ -41,7 +41,19 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
             errors.push(FieldError::forbidden(&Path::new("spec"), detail));
         }
     }
+    found.warnings.extend(passed_over(&before, &after, family));
     if errors.is_empty() { Ok(found.warnings) } else { Err(Denial::Invalid(errors)) }
+}
+
+/// Of whom it is not known whether they use a version that goes.
+fn passed_over(old: &Parent, new: &Parent, family: &Family) -> Option<String> {
+    let unclear = family.shoots.iter().filter(|(_, shoot)| shoot.is_live() && shoot.unclear.is_some());
+    let unclear: Vec<&ObjectKey> = family.unread.iter().chain(unclear.map(|(key, _)| key)).collect();
+    if unclear.is_empty() || dropped_versions(old.spec(), new.spec()).is_empty() {
+        return None;
+    }
+    let whom = unread(unclear);
+    Some(format!("spec: it is not known whether they use one of the versions that are dropped: {whom}"))
 }
 
 /// Versions that go, and that live Shoots use.
@@ -127,12 +139,16 @@ fn broken_children(case: &Case<'_>, before: &Parent, after: &Parent, family: &Fa
 /// Who uses it.
 pub(super) fn users(case: &Case<'_>, facts: &Facts) -> Option<String> {
     let (name, family) = (case.name(), facts.family(case.name())?);
-    let on_it = |shoot: &KeptShoot| shoot.profile == Some(ProfileKey::Cloud(name.to_owned()));
+    let itself = ProfileKey::Cloud(name.to_owned());
     let mut users = Vec::new();
     if !family.children.is_empty() {
         users.push(format!("PrivateCloudProfiles {}", named(family.children.iter().map(|(key, _)| key))));
     }
-    let mut shoots = family.shoots.iter().filter(|(_, shoot)| on_it(shoot)).map(|(key, _)| key).peekable();
+    if !family.unread.is_empty() {
+        users.push(format!("PrivateCloudProfiles {}", unread(&family.unread)));
+    }
+    let on_it = family.shoots.iter().filter(|(_, shoot)| shoot.may_use(&itself));
+    let mut shoots = on_it.map(|(key, shoot)| format!("{}/{}", key.namespace, shoot.shown())).peekable();
     if shoots.peek().is_some() {
         users.push(format!("Shoots {}", named(shoots)));
     }

@@ -32,9 +32,11 @@ pub type Users = Vec<(ObjectKey, Arc<KeptShoot>)>;
 /// Who depends on a CloudProfile.
 #[derive(Clone, Debug, Default)]
 pub struct Family {
-    /// The PrivateCloudProfiles that are made from it.
+    /// The PrivateCloudProfiles that are made from it and can be read.
     pub children: Vec<(ObjectKey, Arc<KeptProfile>)>,
-    /// The Shoots that use it or one of these.
+    /// Those that cannot be read and are made from it, or may be.
+    pub unread: Vec<ObjectKey>,
+    /// The Shoots that use it or one of these, or may.
     pub shoots: Users,
 }
 
@@ -43,7 +45,8 @@ impl Family {
     pub fn of(catalog: &Catalog, name: &str) -> Self {
         let children = catalog.children(name).map(|(key, child)| (key.clone(), child.clone())).collect();
         let shoots = catalog.shoots_of_family(name).map(|(key, shoot)| (key.clone(), shoot.clone())).collect();
-        Family { children, shoots }
+        let unread = catalog.unread_children(name).map(|(key, _)| key.clone()).collect();
+        Family { children, unread, shoots }
     }
 }
 
@@ -54,6 +57,8 @@ pub enum Found {
     Profile(Option<Arc<Offer>>),
     /// A PrivateCloudProfile, or none.
     Private(Option<Arc<KeptProfile>>),
+    /// A profile that is there and cannot be read, and why.
+    Unread(String),
     /// Who depends on a CloudProfile.
     Family(Family),
     /// Who uses a PrivateCloudProfile.
@@ -94,6 +99,14 @@ impl Facts {
     pub(super) fn private(&self, name: &str) -> Option<&Arc<KeptProfile>> {
         match self.0.get(&Lookup::Private(name.to_owned())) {
             Some(Found::Private(profile)) => profile.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Why a profile cannot be read that is there, if that is so.
+    pub(super) fn why_unread(&self, lookup: &Lookup) -> Option<&str> {
+        match self.0.get(lookup) {
+            Some(Found::Unread(why)) => Some(why),
             _ => None,
         }
     }

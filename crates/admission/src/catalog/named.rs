@@ -1,6 +1,8 @@
 //! How texts name many objects: the first few, and how many more there are.
 
-use allotment_core::catalog::listed;
+use std::sync::Arc;
+
+use allotment_core::catalog::{KeptShoot, listed};
 use allotment_core::write::ObjectKey;
 
 /// Most objects that a text names.
@@ -11,9 +13,14 @@ pub(super) fn named<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
     listed(all, MOST_NAMED)
 }
 
-/// The names alone, where all are of one namespace.
-pub(super) fn names<'a>(keys: impl IntoIterator<Item = &'a ObjectKey>) -> String {
-    named(keys.into_iter().map(|key| &key.name))
+/// The names of Shoots alone, where all are of one namespace.
+pub(super) fn names<'a>(shoots: impl IntoIterator<Item = &'a (ObjectKey, Arc<KeptShoot>)>) -> String {
+    named(shoots.into_iter().map(|(_, shoot)| shoot.shown()))
+}
+
+/// What cannot be read, where it may be among those that are meant.
+pub(super) fn unread<'a>(keys: impl IntoIterator<Item = &'a ObjectKey>) -> String {
+    named(keys.into_iter().map(|key| format!("{key} (cannot be read)")))
 }
 
 #[cfg(test)]
@@ -25,6 +32,6 @@ mod tests {
         assert_eq!(named(["a"]), "a");
         assert_eq!(named(0..10), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
         assert_eq!(named(0..12), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more");
-        assert_eq!(names([&ObjectKey::new("n", "a"), &ObjectKey::new("n", "b")]), "a, b");
+        assert_eq!(unread([&ObjectKey::new("n", "a")]), "n/a (cannot be read)");
     }
 }

@@ -172,6 +172,7 @@ impl Private {
             spec: &self.pair.new,
             conditions: &conditions.unwrap_or_default(),
             parent: facts.profile(&self.pair.new.parent.name).map(|offer| (&**offer).into()),
+            is_parent_unread: facts.why_unread(&Lookup::Profile(self.pair.new.parent.name.clone())).is_some(),
             shoots: &shoots,
             now: case.write.now,
         }))
@@ -180,9 +181,18 @@ impl Private {
     /// Why there is no parent.
     fn no_parent(&self, case: &Case<'_>, facts: &Facts) -> FieldError {
         let named = &self.pair.new.parent;
-        let there = match facts.private(&named.name) {
-            Some(_) => NoParent::Private(case.write.namespace),
-            None => NoParent::Missing("there is no CloudProfile of that name: make it before, or name another one"),
+        let unread = |lookup: Lookup| facts.why_unread(&lookup);
+        let unread_detail = unread(Lookup::Profile(named.name.clone())).map(|why| {
+            format!(
+                "the CloudProfile is there and cannot be read ({why}): ask an operator of the platform to put it right"
+            )
+        });
+        let is_private = facts.private(&named.name).is_some() || unread(Lookup::Private(named.name.clone())).is_some();
+        let missing = "there is no CloudProfile of that name: make it before, or name another one";
+        let there = match &unread_detail {
+            Some(detail) => NoParent::Missing(detail),
+            None if is_private => NoParent::Private(case.write.namespace),
+            None => NoParent::Missing(missing),
         };
         why_no_parent(named, self.pair.old.as_ref().map(|old| &old.parent), there)
     }
@@ -202,6 +212,6 @@ fn parent() -> Path {
 /// Who uses it.
 pub(super) fn users(case: &Case<'_>, facts: &Facts) -> Option<String> {
     let (name, users) = (case.name(), facts.users(case.name()));
-    let shoots = || names(users.iter().map(|(key, _)| key));
+    let shoots = || names(users);
     (!users.is_empty()).then(|| format!("PrivateCloudProfile {name:?} is used by Shoots {}", shoots()))
 }

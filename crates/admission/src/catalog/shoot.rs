@@ -48,6 +48,9 @@ struct Target<'a> {
 
 /// What `reference` offers, or why it offers nothing.
 fn target<'a>(case: &Case<'_>, reference: &Reference, facts: &'a Facts) -> Result<Target<'a>, String> {
+    if let Some(why) = facts.why_unread(&lookup(reference.clone())) {
+        return Err(format!("{reference} is there and cannot be read ({why})"));
+    }
     match reference.kind {
         ProfileKind::CloudProfile => {
             let offer = facts.profile(&reference.name).ok_or("there is no CloudProfile of that name")?;
@@ -60,6 +63,9 @@ fn target<'a>(case: &Case<'_>, reference: &Reference, facts: &'a Facts) -> Resul
             let private = private
                 .ok_or_else(|| format!("there is no PrivateCloudProfile of that name in namespace {namespace:?}"))?;
             let parent = &private.spec.parent.name;
+            if let Some(why) = facts.why_unread(&Lookup::Profile(parent.clone())) {
+                return Err(format!("CloudProfile {parent:?}, which it is made from, cannot be read ({why})"));
+            }
             let offer = facts
                 .profile(parent)
                 .ok_or_else(|| format!("CloudProfile {parent:?}, which it is made from, is not there"))?;
@@ -112,7 +118,7 @@ fn check_new(
     let refuse = |detail: String| vec![FieldError::invalid(&path(), &meant.name, detail)];
     let target = match target(case, meant, facts) {
         Ok(target) => target,
-        Err(why) => return refuse(format!("{why}: make it before, or name another profile")),
+        Err(why) => return refuse(format!("{why}: have it made or put right before, or name another profile")),
     };
     match &target.going {
         Some(going) if going == meant => return refuse(format!("{meant} is being deleted: name another profile")),

@@ -3,4 +3,5 @@
 mod cloud;
 mod private;
 mod shoot;
+mod unread;
 mod world;

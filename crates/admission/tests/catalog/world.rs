@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use allotment_admission::catalog::{Case, Facts, Family, Found, Lookup, Stage, Write, users_of};
 use allotment_admission::{Caller, Config, Denial, Operation};
-use allotment_api::catalog::{CloudProfile, KeptProfile, RemovedVersion, Shoot};
-use allotment_core::catalog::{Catalog, KeptShoot, Offer, Verb};
+use allotment_api::catalog::{CloudProfile, KeptProfile, Parts, RemovedVersion, Shoot, Stored};
+use allotment_core::catalog::{Catalog, KeptShoot, Offer, ProfileKey, UnreadProfile, Verb};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::json::{Value, parse};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -57,6 +57,18 @@ impl World {
         self
     }
 
+    /// An object of which the spec cannot be read.
+    pub(crate) fn unread<K: Parts>(mut self, kind: &str, object: Value) -> Self {
+        let Stored::Unread(unread) = typed::<Stored<K>>(&object) else { panic!("it can be read: {object}") };
+        let key = ObjectKey::of(&unread.metadata);
+        match kind {
+            "CloudProfile" => self.catalog.set_unread_profile(&key.name, Arc::new(UnreadProfile::read(*unread))),
+            "PrivateCloudProfile" => self.catalog.set_unread_private(&key, Arc::new(UnreadProfile::read(*unread))),
+            _ => self.catalog.set_shoot(&key, Some(Arc::new(KeptShoot::unread(&unread)))),
+        }
+        self
+    }
+
     pub(crate) fn allow(mut self, user: &str, verb: Verb) -> Self {
         self.verbs.entry(user.to_owned()).or_default().push(verb);
         self
@@ -66,6 +78,15 @@ impl World {
         let holds = |verbs: &BTreeMap<String, Vec<Verb>>, verb: &Verb| {
             Found::Allowed(verbs.get(user).is_some_and(|held| held.contains(verb)))
         };
+        let unread = |key: ProfileKey| self.catalog.unread(&key).map(|unread| Found::Unread(unread.why.clone()));
+        let unread = match lookup {
+            Lookup::Profile(name) => unread(ProfileKey::Cloud(name.clone())),
+            Lookup::Private(name) => unread(ProfileKey::Private(ObjectKey::new(namespace, name))),
+            _ => None,
+        };
+        if let Some(unread) = unread {
+            return unread;
+        }
         match lookup {
             Lookup::Profile(name) => Found::Profile(self.catalog.profile(name).cloned()),
             Lookup::Private(name) => Found::Private(self.catalog.private(&ObjectKey::new(namespace, name)).cloned()),

@@ -4,13 +4,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use allotment_api::catalog::{CloudProfile, KeptProfile, Shoot};
-use allotment_core::catalog::{Catalog, KeptShoot, Offer, Parent, ProfileKey};
+use allotment_api::catalog::{CloudProfile, KeptProfile, Parts, Shoot, Stored, Unread as UnreadObject};
+use allotment_core::catalog::{Catalog, KeptShoot, Offer, Parent, ProfileKey, UnreadProfile};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::names::dns1123_subdomain;
 use anyhow::anyhow;
 use kube::Api;
-use serde::de::DeserializeOwned;
 
 use super::reading::{self, Unread};
 use crate::client::{self, Platform};
@@ -29,7 +28,7 @@ pub(super) async fn private_with_parent(
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<(KeptProfile, Parent)> {
-    let own = Api::<KeptProfile>::namespaced(platform.client.clone(), namespace);
+    let own = Api::<Stored<KeptProfile>>::namespaced(platform.client.clone(), namespace);
     let private = get(&own, "PrivateCloudProfile", &format!("{namespace}/{name}"), name).await?;
     let parent = cloud_profile(platform, &private.spec.parent.name).await?;
     Ok((private, parent.parent))
@@ -37,19 +36,27 @@ pub(super) async fn private_with_parent(
 
 /// A CloudProfile, prepared to be rendered over.
 pub(super) async fn cloud_profile(platform: &Platform, name: &str) -> anyhow::Result<Offer> {
-    let all = Api::<CloudProfile>::all(platform.client.clone());
+    let all = Api::<Stored<CloudProfile>>::all(platform.client.clone());
     Ok(Offer::new(get(&all, "CloudProfile", name, name).await?))
 }
 
 /// One object; `place` is what it is called in what goes wrong.
-pub(super) async fn get<K>(api: &Api<K>, kind: &str, place: &str, name: &str) -> anyhow::Result<K>
+pub(super) async fn get<K>(api: &Api<Stored<K>>, kind: &str, place: &str, name: &str) -> anyhow::Result<K>
 where
-    K: Clone + Debug + DeserializeOwned,
+    K: Parts + Clone + Debug,
 {
     if let Some(fault) = dns1123_subdomain(name).first() {
         return Err(anyhow!("{kind} {place}: no object is called so: {fault}"));
     }
-    api.get(name).await.map_err(|error| anyhow!("{kind} {place}: {}", client::explain(&error)))
+    match api.get(name).await {
+        Ok(Stored::Read(object)) => Ok(object),
+        Ok(Stored::Unread(object)) => Err(anyhow!(cannot_be_read(&format!("{kind} {place}"), &object.why))),
+        Err(error) => Err(anyhow!("{kind} {place}: {}", client::explain(&error))),
+    }
+}
+
+fn cannot_be_read(what: &str, why: &str) -> String {
+    format!("{what} cannot be read: {why}; put its spec right, or delete it")
 }
 
 /// Profiles and Shoots that may be seen.
@@ -63,6 +70,8 @@ pub(super) struct Landscape {
     pub(super) unseen: Vec<String>,
     /// Which of that is not there.
     pub(super) absent: Vec<String>,
+    /// What cannot be read, in words.
+    pub(super) unread: Vec<String>,
     private: Vec<ObjectKey>,
     shoots: Vec<(ObjectKey, Option<ProfileKey>)>,
     /// Whether all private profiles that there may be were seen.
@@ -77,13 +86,21 @@ impl Landscape {
     pub(super) async fn read(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
         // Who uses something comes before what it uses: what a Shoot names is there, if it is at all.
         let mut there = Landscape::users(platform, namespace).await?;
-        let profiles =
-            reading::by_pages::<CloudProfile, CloudProfile, _>(platform, None, PROFILE_PAGE, Offer::new, |_| {});
+        let kept = |profile: Stored<CloudProfile>| match profile {
+            Stored::Read(profile) => Ok(Offer::new(profile)),
+            Stored::Unread(profile) => Err(profile),
+        };
+        let profiles = reading::by_pages::<Stored<CloudProfile>, _, _>(platform, None, PROFILE_PAGE, kept, |_| {});
         let Some(profiles) = there.seen(profiles.await)? else {
             let why = there.unseen.pop().unwrap_or_default();
             return Err(anyhow!("{why}; without CloudProfiles it cannot be told what expires"));
         };
-        profiles.into_iter().for_each(|offer| there.add_profile(offer));
+        for profile in profiles {
+            match profile {
+                Ok(offer) => there.add_profile(offer),
+                Err(unread) => there.add_unread_profile(*unread),
+            }
+        }
         Ok(there)
     }
 
@@ -97,18 +114,21 @@ impl Landscape {
     /// The Shoots of one namespace or of all that may be seen.
     pub(super) async fn shoots(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
         let mut there = Landscape::default();
-        let keep = |shoot: Shoot| KeptShoot::read(&shoot);
-        let shoots = there.seen(reading::each::<Shoot, Shoot, _>(platform, namespace, keep, |_| {}).await)?;
+        let keep = |shoot: Stored<Shoot>| match shoot {
+            Stored::Read(shoot) => KeptShoot::read(&shoot),
+            Stored::Unread(shoot) => KeptShoot::unread(&shoot),
+        };
+        let shoots = there.seen(reading::each::<Stored<Shoot>, _, _>(platform, namespace, keep, |_| {}).await)?;
         there.are_shoots_seen = shoots.is_some();
         shoots.into_iter().flatten().for_each(|shoot| there.add_shoot(shoot));
         Ok(there)
     }
 
-    /// An object; where it may not be seen or is not there that is kept to be told, and is no error. None has a name that
-    /// cannot be one: in a path it would mean something else.
-    pub(super) async fn one<K>(&mut self, api: &Api<K>, name: &str, place: &str) -> anyhow::Result<Option<K>>
+    /// An object; where it may not be seen, cannot be read or is not there that is kept to be told, and is no error. None has
+    /// a name that cannot be one: in a path it would mean something else.
+    pub(super) async fn one<K>(&mut self, api: &Api<Stored<K>>, name: &str, place: &str) -> anyhow::Result<Option<K>>
     where
-        K: Clone + Debug + DeserializeOwned,
+        K: Parts + Clone + Debug,
     {
         if let Some(fault) = dns1123_subdomain(name).first() {
             self.absent.push(place.to_owned());
@@ -116,7 +136,11 @@ impl Landscape {
             return Ok(None);
         }
         match api.get(name).await {
-            Ok(found) => Ok(Some(found)),
+            Ok(Stored::Read(found)) => Ok(Some(found)),
+            Ok(Stored::Unread(found)) => {
+                self.unseen.push(cannot_be_read(place, &found.why));
+                Ok(None)
+            }
             Err(error) => {
                 let why = format!("{place}: {}", client::explain(&error));
                 match error {
@@ -136,11 +160,16 @@ impl Landscape {
         platform: &Platform,
         namespace: Option<&str>,
     ) -> anyhow::Result<()> {
-        let kept = |private: KeptProfile| private;
-        let private = reading::by_pages::<KeptProfile, KeptProfile, _>(platform, namespace, PRIVATE_PAGE, kept, |_| {});
+        let kept = |private: Stored<KeptProfile>| private;
+        let private = reading::by_pages::<Stored<KeptProfile>, _, _>(platform, namespace, PRIVATE_PAGE, kept, |_| {});
         let private = self.seen(private.await)?;
         self.are_private_seen = private.is_some();
-        private.into_iter().flatten().for_each(|private| self.add_private(private));
+        for private in private.into_iter().flatten() {
+            match private {
+                Stored::Read(private) => self.add_private(private),
+                Stored::Unread(private) => self.add_unread_private(*private),
+            }
+        }
         Ok(())
     }
 
@@ -172,10 +201,25 @@ impl Landscape {
         self.private.push(key);
     }
 
+    fn add_unread_profile(&mut self, profile: UnreadObject) {
+        let name = profile.metadata.name.clone().unwrap_or_default();
+        self.unread.push(cannot_be_read(&format!("CloudProfile {name}"), &profile.why));
+        self.catalog.set_unread_profile(&name, Arc::new(UnreadProfile::read(profile)));
+    }
+
+    fn add_unread_private(&mut self, profile: UnreadObject) {
+        let key = ObjectKey::of(&profile.metadata);
+        self.unread.push(cannot_be_read(&format!("PrivateCloudProfile {key}"), &profile.why));
+        self.catalog.set_unread_private(&key, Arc::new(UnreadProfile::read(profile)));
+    }
+
     /// Adds a Shoot.
     pub(super) fn add_shoot(&mut self, shoot: KeptShoot) {
         let key = ObjectKey::of(&shoot.metadata);
-        self.shoots.push((key.clone(), shoot.profile.clone()));
+        match &shoot.unclear {
+            None => self.shoots.push((key.clone(), shoot.profile.clone())),
+            Some(unclear) => self.unread.push(cannot_be_read(&format!("Shoot {key}"), &unclear.why)),
+        }
         self.catalog.set_shoot(&key, Some(Arc::new(shoot)));
     }
 
@@ -185,10 +229,15 @@ impl Landscape {
         self
     }
 
-    /// Says on stderr what may not be seen.
+    /// Says on stderr what may not be seen, or read.
     pub(super) fn tell_unseen(&self, namespace: Option<&str>) {
         let hint = hint(namespace);
         self.unseen.iter().for_each(|why| output::note(&format!("not shown: {why}{hint}")));
+        self.unread.iter().take(MOST_TOLD).for_each(|why| output::note(&output::on_a_line(why)));
+        match self.unread.len().saturating_sub(MOST_TOLD) {
+            0 => {}
+            more => output::note(&format!("{more} more cannot be read")),
+        }
     }
 
     /// Says on stderr what may not be seen, and what names something that is not there: of many the first.
@@ -206,11 +255,14 @@ impl Landscape {
     fn lost(&self) -> impl Iterator<Item = String> {
         let private = self.private.iter().filter_map(|key| {
             let parent = self.catalog.private(key)?.spec.parent.name.as_str();
-            let is_lost = self.catalog.profile(parent).is_none();
+            let named = ProfileKey::Cloud(parent.to_owned());
+            let is_lost = self.catalog.profile(parent).is_none() && self.catalog.unread(&named).is_none();
             is_lost.then(|| format!("PrivateCloudProfile {key}: there is no CloudProfile {parent:?}"))
         });
         let shoots = self.shoots.iter().filter_map(|(shoot, profile)| {
+            let is_unread = profile.as_ref().is_some_and(|profile| self.catalog.unread(profile).is_some());
             let why = match profile {
+                _ if is_unread => return None,
                 None => "it names no profile".to_owned(),
                 Some(ProfileKey::Cloud(name)) if self.catalog.profile(name).is_none() => {
                     format!("there is no CloudProfile {name:?}")

@@ -32,3 +32,4 @@ mod requests;
 mod rest;
 mod rights;
 mod trouble;
+mod unreadable;

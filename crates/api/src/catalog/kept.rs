@@ -8,6 +8,7 @@ use kube::Resource;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::stored::lenient;
 use super::{Conflict, Digest, ExpiredInUse, PrivateCloudProfile, PrivateCloudProfileSpec, RemovedVersion};
 
 /// A PrivateCloudProfile without what it was rendered to. It is read by this type, and written by others.
@@ -27,21 +28,26 @@ fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeptStatus, 
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// The status of a private profile, of what it was rendered to the digest.
+/// The status of a private profile, of what it was rendered to the digest. What of it cannot be read counts as not written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeptStatus {
     /// The generation that it is about.
+    #[serde(deserialize_with = "lenient")]
     pub observed_generation: Option<i64>,
     /// What it was rendered to.
     pub cloud_profile: Option<Digest>,
     /// Conflicts with the parent.
+    #[serde(deserialize_with = "lenient")]
     pub conflicts: Vec<Conflict>,
     /// Versions that were taken out.
+    #[serde(deserialize_with = "lenient")]
     pub removed: Vec<RemovedVersion>,
     /// Versions that expired and stay.
+    #[serde(deserialize_with = "lenient")]
     pub expired_in_use: Vec<ExpiredInUse>,
     /// Its conditions.
+    #[serde(deserialize_with = "lenient")]
     pub conditions: Vec<Condition>,
 }
 

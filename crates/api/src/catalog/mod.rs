@@ -15,6 +15,7 @@ mod private_cloud_profile;
 mod schemas;
 mod shared;
 mod shoot;
+mod stored;
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,7 @@ pub use shared::Shared;
 pub use shoot::{
     CloudProfileReference, Machine, Shoot, ShootImage, ShootKubernetes, ShootProvider, ShootSpec, Volume, Worker,
 };
+pub use stored::{Lenient, Parts, Stored, Unread};
 
 /// The group of the catalog's kinds.
 pub const GROUP: &str = "core.gardener.cloud";

@@ -1,12 +1,11 @@
 //! Whether what the mirrors say of users is what the API itself says: before something goes that a user would miss.
 
-use allotment_api::catalog::{KeptProfile, Shoot};
+use allotment_api::catalog::{KeptProfile, Stored};
 use allotment_core::catalog::{KeptShoot, ProfileKey};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 
-use super::followed::Followed;
+use super::followed::{Followed, ReadFrom};
 use super::world::{CatalogWorld, Mirrored};
 use crate::frame::ObjectKey;
 
@@ -18,39 +17,30 @@ const PAGE: u32 = 500;
 /// Brings what is known of a profile's users up to what the API says now, by lists of metadata that no cache answers.
 /// False: too much is not known yet.
 pub(super) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &ProfileKey) -> Result<bool, kube::Error> {
-    let read_shoot = |shoot: Shoot| Followed::<KeptShoot>::read(shoot);
     match profile {
         ProfileKey::Private(key) => {
-            let shoots = Api::<Shoot>::namespaced(client.clone(), &key.namespace);
-            kind(client, world, shoots, read_shoot).await
+            kind::<KeptShoot>(client, world, Api::namespaced(client.clone(), &key.namespace)).await
         }
         ProfileKey::Cloud(_) => {
-            let shoots = kind(client, world, Api::<Shoot>::all(client.clone()), read_shoot).await?;
-            Ok(shoots && kind(client, world, Api::<KeptProfile>::all(client.clone()), |profile| profile).await?)
+            let shoots = kind::<KeptShoot>(client, world, Api::all(client.clone())).await?;
+            Ok(shoots && kind::<KeptProfile>(client, world, Api::all(client.clone())).await?)
         }
     }
 }
 
-async fn kind<K, M>(
-    client: &Client,
-    world: &CatalogWorld,
-    listed: Api<K>,
-    read: impl Fn(K) -> M,
-) -> Result<bool, kube::Error>
+async fn kind<T>(client: &Client, world: &CatalogWorld, listed: Api<Stored<T::Kind>>) -> Result<bool, kube::Error>
 where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned,
-    M: Mirrored,
+    T: ReadFrom<Kind: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + std::fmt::Debug>,
+    Followed<T>: Mirrored,
 {
     let mut unknown = Vec::new();
     let mut page = ListParams::default().limit(PAGE);
     loop {
         let there = listed.list_metadata(&page).await?;
         let metadata = there.items.into_iter().map(|object| object.metadata);
-        unknown
-            .extend(metadata.filter(|metadata| !world.knows::<M>(metadata)).map(|metadata| ObjectKey::of(&metadata)));
+        unknown.extend(
+            metadata.filter(|metadata| !world.knows::<Followed<T>>(metadata)).map(|metadata| ObjectKey::of(&metadata)),
+        );
         if unknown.len() > MOST_ASKED {
             return Ok(false);
         }
@@ -60,12 +50,12 @@ where
         }
     }
     for key in unknown {
-        let api = Api::<K>::namespaced(client.clone(), &key.namespace);
+        let api = Api::<Stored<T::Kind>>::namespaced(client.clone(), &key.namespace);
         let Some(object) = api.get_opt(&key.name).await? else { continue };
         let metadata = object.meta().clone();
-        world.seen(read(object));
+        world.seen(Followed::<T>::of(object));
         // What the mirror does not take is not known, whatever the reason.
-        if !world.knows::<M>(&metadata) {
+        if !world.knows::<Followed<T>>(&metadata) {
             return Ok(false);
         }
     }

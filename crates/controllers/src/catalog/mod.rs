@@ -6,10 +6,12 @@
 mod confirm;
 mod followed;
 mod profiles;
+mod unread;
 mod world;
 
 pub(crate) use followed::{follow_private, follow_profiles, follow_shoots};
 pub(crate) use profiles::Profiles;
+pub(crate) use unread::UnreadShoots;
 pub(crate) use world::CatalogWorld;
 
 /// Kinds that are followed for the catalog.

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile};
+use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, Stored};
 use allotment_api::reasons::EventReason;
-use allotment_core::catalog::{Offer, ProfileKey, ProfilePlan, ProfileWrite, StatusWrite, decide_profile};
+use allotment_core::catalog::{
+    Offer, ProfileKey, ProfilePlan, ProfileWrite, StatusWrite, UnreadProfile, decide_profile,
+};
 use async_trait::async_trait;
 use http::header::{ACCEPT, HeaderValue};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::{PartialObjectMeta, Request};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::confirm::catch_up;
-use super::followed::Followed;
-use super::world::{CatalogWorld, profile_of};
+use super::followed::{Followed, ReadFrom};
+use super::world::{CatalogWorld, Mirrored, profile_of};
 use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, warn_of};
 
 const MANAGER: &str = "allot-catalog";
@@ -63,14 +65,19 @@ impl Profiles {
     }
 
     async fn tell(&self, profile: &ProfileKey, reason: EventReason, told: &str) -> Result<(), kube::Error> {
+        let unread = self.world.with(|catalog| catalog.unread(profile).cloned());
         match profile {
             ProfileKey::Cloud(name) => {
-                let Some(offer) = self.world.with(|catalog| catalog.profile(name).cloned()) else { return Ok(()) };
-                in_time(warn_of(&self.client, &self.seams, &Followed::<Offer>(offer), reason, told)).await
+                let offer = self.world.with(|catalog| catalog.profile(name).cloned());
+                let about = offer.map(Followed::<Offer>::Read).or_else(|| unread.map(Followed::Unread));
+                let Some(about) = about else { return Ok(()) };
+                in_time(warn_of(&self.client, &self.seams, &about, reason, told)).await
             }
             ProfileKey::Private(key) => {
-                let Some(private) = self.world.with(|catalog| catalog.private(key).cloned()) else { return Ok(()) };
-                in_time(warn_of(&self.client, &self.seams, private.as_ref(), reason, told)).await
+                let private = self.world.with(|catalog| catalog.private(key).cloned());
+                let about = private.map(Followed::<KeptProfile>::Read).or_else(|| unread.map(Followed::Unread));
+                let Some(about) = about else { return Ok(()) };
+                in_time(warn_of(&self.client, &self.seams, &about, reason, told)).await
             }
         }
     }
@@ -78,13 +85,13 @@ impl Profiles {
     async fn patch(&self, write: &ProfileWrite) -> Result<(), kube::Error> {
         match &write.profile {
             ProfileKey::Cloud(name) => {
-                let written: CloudProfile = patch(Api::all(self.client.clone()), name, &write.patch).await?;
-                self.world.seen(Followed::<Offer>::read(written));
+                let written: Stored<CloudProfile> = patch(Api::all(self.client.clone()), name, &write.patch).await?;
+                self.world.seen(Followed::<Offer>::of(written));
             }
             ProfileKey::Private(key) => {
                 let api = Api::namespaced(self.client.clone(), &key.namespace);
-                let written: KeptProfile = patch(api, &key.name, &write.patch).await?;
-                self.world.seen(written);
+                let written: Stored<KeptProfile> = patch(api, &key.name, &write.patch).await?;
+                self.world.seen(Followed::<KeptProfile>::of(written));
             }
         }
         Ok(())
@@ -95,6 +102,7 @@ impl Profiles {
             ProfileKey::Cloud(name) => {
                 let api = Api::<CloudProfile>::all(self.client.clone());
                 let metadata = put_status(&api, name, &write.object).await?.metadata;
+                self.settle_unread::<Offer>(write, &metadata);
                 let Some(offer) = self.world.with(|catalog| catalog.profile(name).cloned()) else { return Ok(()) };
                 if !is_of_the_same_spec(&offer.metadata, &metadata) {
                     return Ok(());
@@ -104,19 +112,32 @@ impl Profiles {
                     conditions: write.kept.conditions.clone(),
                 };
                 let offer = Offer { metadata, parent: offer.parent.clone(), status };
-                self.world.settled(Followed(Arc::new(offer)));
+                self.world.settled(Followed::Read(Arc::new(offer)));
             }
             ProfileKey::Private(key) => {
                 let api = Api::<KeptProfile>::namespaced(self.client.clone(), &key.namespace);
                 let metadata = put_status(&api, &key.name, &write.object).await?.metadata;
+                self.settle_unread::<KeptProfile>(write, &metadata);
                 let Some(private) = self.world.with(|catalog| catalog.private(key).cloned()) else { return Ok(()) };
                 if is_of_the_same_spec(&private.metadata, &metadata) {
                     let (spec, status) = (private.spec.clone(), write.kept.clone());
-                    self.world.settled(KeptProfile { metadata, spec, status });
+                    self.world.settled(Followed::Read(Arc::new(KeptProfile { metadata, spec, status })));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Takes in the status that was written of a profile which cannot be read, if it is such a one.
+    fn settle_unread<T: ReadFrom>(&self, write: &StatusWrite, metadata: &ObjectMeta)
+    where
+        Followed<T>: Mirrored,
+    {
+        let unread = self.world.with(|catalog| catalog.unread(&write.profile).cloned());
+        let Some(unread) = unread.filter(|unread| is_of_the_same_spec(&unread.metadata, metadata)) else { return };
+        let (metadata, status) = (metadata.clone(), write.kept.clone());
+        let (parent, why) = (unread.parent.clone(), unread.why.clone());
+        self.world.settled(Followed::<T>::Unread(Arc::new(UnreadProfile { metadata, status, parent, why })));
     }
 
     fn at(&self, again: Option<jiff::Timestamp>) -> Next {
@@ -146,8 +167,8 @@ impl Profiles {
             ProfilePlan::WriteStatus { write, told, again } => {
                 self.put_status(write).await?;
                 // Told once it is so: of a write that was refused nobody should read.
-                if let Some(told) = told {
-                    self.tell(profile, EventReason::DeletionBlocked, told).await?;
+                for told in told {
+                    self.tell(profile, told.reason, &told.message).await?;
                 }
                 return Ok(Some(self.at(*again)));
             }
@@ -157,7 +178,7 @@ impl Profiles {
 }
 
 /// Whether metadata of after a write of ours go with the spec that is known.
-fn is_of_the_same_spec(known: &kube::api::ObjectMeta, written: &kube::api::ObjectMeta) -> bool {
+fn is_of_the_same_spec(known: &ObjectMeta, written: &ObjectMeta) -> bool {
     known.uid == written.uid && known.generation == written.generation
 }
 
@@ -191,7 +212,7 @@ where
 #[error("no answer within {} s", CALL_LIMIT.as_secs())]
 struct NoAnswer;
 
-async fn in_time<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
+pub(super) async fn in_time<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
     match timeout(CALL_LIMIT, call).await {
         Ok(answer) => answer,
         Err(_) => Err(kube::Error::Service(Box::new(NoAnswer))),

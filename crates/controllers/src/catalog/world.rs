@@ -8,6 +8,7 @@ use allotment_api::catalog::KeptProfile;
 use allotment_core::catalog::{Catalog, KeptShoot, Offer, ProfileKey};
 use kube::Resource;
 use kube::runtime::watcher::Event;
+use tracing::{info, warn};
 
 use super::followed::Followed;
 use crate::frame::{Alarm, Change, Mirror, ObjectKey, Queue, Shared};
@@ -21,7 +22,7 @@ const GATHER: Duration = Duration::from_secs(1);
 pub(crate) struct State {
     catalog: Catalog,
     profiles: Mirror<Followed<Offer>>,
-    private: Mirror<KeptProfile>,
+    private: Mirror<Followed<KeptProfile>>,
     shoots: Mirror<Followed<KeptShoot>>,
 }
 
@@ -31,10 +32,12 @@ pub(crate) struct CatalogWorld {
     state: Shared<State>,
     /// Profiles of both kinds; CloudProfiles are those without a namespace.
     pub(crate) queue: Arc<Queue<ObjectKey>>,
+    /// Shoots that cannot be read, of which that is still to be told.
+    pub(crate) unread_shoots: Arc<Queue<ObjectKey>>,
 }
 
 /// A kind that the catalog mirrors.
-pub(crate) trait Mirrored: Resource + Clone + Sized + Send + Sync + 'static {
+pub(crate) trait Mirrored: Resource<DynamicType = ()> + Clone + Sized + Send + Sync + 'static {
     /// Where its objects are kept.
     fn mirror(state: &mut State) -> &mut Mirror<Self>;
     /// The same to read.
@@ -43,6 +46,8 @@ pub(crate) trait Mirrored: Resource + Clone + Sized + Send + Sync + 'static {
     fn index(catalog: &mut Catalog, change: &Change<Self>);
     /// The profile that has to be looked at when it changes: itself, if it is one.
     fn itself(change: &Change<Self>) -> Option<ObjectKey>;
+    /// Why it cannot be read, if so.
+    fn why_unread(&self) -> Option<&str>;
     /// Has others looked at whom the change concerns; `catalog` is as it is afterwards.
     fn wake(catalog: &Catalog, queue: &Queue<ObjectKey>, change: &Change<Self>);
 }
@@ -50,7 +55,7 @@ pub(crate) trait Mirrored: Resource + Clone + Sized + Send + Sync + 'static {
 impl CatalogWorld {
     /// Nothing yet. The alarm is rung when a change of it panicked half-way.
     pub(crate) fn ringing(alarm: Alarm) -> Self {
-        CatalogWorld { state: Shared::new(State::default(), alarm), queue: Arc::default() }
+        CatalogWorld { state: Shared::new(State::default(), alarm), ..CatalogWorld::default() }
     }
 
     /// Looks at all that is known. Never across an await.
@@ -85,6 +90,25 @@ impl CatalogWorld {
         }
     }
 
+    /// Says once of an object that it cannot be read, and that it can be again.
+    fn tell_unread<K: Mirrored>(&self, change: &Change<K>) {
+        let why = |side: &Option<Arc<K>>| side.as_ref().and_then(|object| object.why_unread().map(str::to_owned));
+        let (before, after) = (why(&change.before), why(&change.after));
+        if before == after {
+            return;
+        }
+        let (kind, key) = (K::kind(&()), &change.key);
+        match after {
+            Some(why) => {
+                warn!(%kind, object = %key, %why, "it cannot be read and is passed over; put its spec right or delete it");
+                if K::itself(change).is_none() {
+                    self.unread_shoots.add(key.clone());
+                }
+            }
+            None => info!(%kind, object = %key, "what could not be read is put right or gone"),
+        }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read()
     }
@@ -93,6 +117,7 @@ impl CatalogWorld {
         let mut state = self.state.write();
         for change in change(&mut state) {
             K::index(&mut state.catalog, &change);
+            self.tell_unread(&change);
             if let Some(key) = K::itself(&change).filter(|_| wakes_itself) {
                 self.queue.add(key);
             }
@@ -125,7 +150,18 @@ fn users_changed(catalog: &Catalog, queue: &Queue<ObjectKey>, profile: &ProfileK
             catalog.private(key).is_some_and(|profile| profile.metadata.deletion_timestamp.is_some())
         }
     };
+    let is_going =
+        is_going || catalog.unread(profile).is_some_and(|unread| unread.metadata.deletion_timestamp.is_some());
     queue.add_after(key_of(profile), if is_going { Duration::ZERO } else { GATHER });
+}
+
+/// CloudProfiles that may be the parent of a private profile which cannot be read are used by more, fewer or others.
+fn parents_changed(catalog: &Catalog, queue: &Queue<ObjectKey>, parent: Option<&String>) {
+    let tell = |name: &String| users_changed(catalog, queue, &ProfileKey::Cloud(name.clone()));
+    match parent {
+        Some(name) => tell(name),
+        None => catalog.profile_names().for_each(tell),
+    }
 }
 
 impl Mirrored for Followed<Offer> {
@@ -138,20 +174,41 @@ impl Mirrored for Followed<Offer> {
     }
 
     fn index(catalog: &mut Catalog, change: &Change<Self>) {
-        catalog.set_profile(&change.key.name, change.after.as_ref().map(|offer| offer.0.clone()));
+        let name = &change.key.name;
+        match change.after.as_deref() {
+            Some(Followed::Read(offer)) => catalog.set_profile(name, Some(offer.clone())),
+            Some(Followed::Unread(profile)) => catalog.set_unread_profile(name, profile.clone()),
+            None => catalog.set_profile(name, None),
+        }
     }
 
     fn itself(change: &Change<Self>) -> Option<ObjectKey> {
         Some(change.key.clone())
     }
 
+    fn why_unread(&self) -> Option<&str> {
+        Followed::why_unread(self)
+    }
+
     fn wake(catalog: &Catalog, queue: &Queue<ObjectKey>, change: &Change<Self>) {
+        fn offer(side: &Option<Arc<Followed<Offer>>>) -> Option<&Arc<Offer>> {
+            match side.as_deref()? {
+                Followed::Read(offer) => Some(offer),
+                Followed::Unread(_) => None,
+            }
+        }
         let as_children_see_it = |side: &Option<Arc<Self>>| {
-            let offer = &side.as_ref()?.0;
-            Some((offer.metadata.uid.clone(), offer.metadata.generation, offer.is_going()))
+            let whole = side.as_ref()?;
+            let metadata = whole.meta();
+            Some((
+                metadata.uid.clone(),
+                metadata.generation,
+                metadata.deletion_timestamp.is_some(),
+                offer(side).is_some(),
+            ))
         };
         let same_spec = || {
-            let spec = |side: &Option<Arc<Self>>| side.as_ref().map(|offer| offer.0.parent.spec().clone());
+            let spec = |side| offer(side).map(|offer| offer.parent.spec().clone());
             spec(&change.before) == spec(&change.after)
         };
         if as_children_see_it(&change.before) == as_children_see_it(&change.after) && same_spec() {
@@ -163,7 +220,7 @@ impl Mirrored for Followed<Offer> {
     }
 }
 
-impl Mirrored for KeptProfile {
+impl Mirrored for Followed<KeptProfile> {
     fn mirror(state: &mut State) -> &mut Mirror<Self> {
         &mut state.private
     }
@@ -173,23 +230,41 @@ impl Mirrored for KeptProfile {
     }
 
     fn index(catalog: &mut Catalog, change: &Change<Self>) {
-        catalog.set_private(&change.key, change.after.clone());
+        match change.after.as_deref() {
+            Some(Followed::Read(profile)) => catalog.set_private(&change.key, Some(profile.clone())),
+            Some(Followed::Unread(profile)) => catalog.set_unread_private(&change.key, profile.clone()),
+            None => catalog.set_private(&change.key, None),
+        }
     }
 
     fn itself(change: &Change<Self>) -> Option<ObjectKey> {
         Some(change.key.clone())
     }
 
+    fn why_unread(&self) -> Option<&str> {
+        Followed::why_unread(self)
+    }
+
     fn wake(catalog: &Catalog, queue: &Queue<ObjectKey>, change: &Change<Self>) {
-        let sides = change.before.as_ref().zip(change.after.as_ref());
-        let same_for_parent = sides.is_some_and(|(before, after)| {
-            before.spec == after.spec && before.status.conditions == after.status.conditions
-        });
+        let same_for_parent = match (change.before.as_deref(), change.after.as_deref()) {
+            (Some(Followed::Read(before)), Some(Followed::Read(after))) => {
+                before.spec == after.spec && before.status.conditions == after.status.conditions
+            }
+            (Some(Followed::Unread(before)), Some(Followed::Unread(after))) => before.parent == after.parent,
+            _ => false,
+        };
         if same_for_parent {
             return;
         }
         for side in [&change.before, &change.after].into_iter().flatten() {
-            users_changed(catalog, queue, &ProfileKey::Cloud(side.spec.parent.name.clone()));
+            parents_changed(
+                catalog,
+                queue,
+                match side.as_ref() {
+                    Followed::Read(profile) => Some(&profile.spec.parent.name),
+                    Followed::Unread(profile) => profile.parent.as_ref(),
+                },
+            );
         }
     }
 }
@@ -204,27 +279,45 @@ impl Mirrored for Followed<KeptShoot> {
     }
 
     fn index(catalog: &mut Catalog, change: &Change<Self>) {
-        catalog.set_shoot(&change.key, change.after.as_ref().map(|shoot| shoot.0.clone()));
+        catalog.set_shoot(&change.key, shoot(&change.after).cloned());
     }
 
     fn itself(_change: &Change<Self>) -> Option<ObjectKey> {
         None
     }
 
+    fn why_unread(&self) -> Option<&str> {
+        Followed::why_unread(self)
+    }
+
     fn wake(catalog: &Catalog, queue: &Queue<ObjectKey>, change: &Change<Self>) {
-        if let (Some(before), Some(after)) = (&change.before, &change.after)
-            && before.0.uses_the_same(&after.0)
+        if let (Some(before), Some(after)) = (shoot(&change.before), shoot(&change.after))
+            && before.uses_the_same(after)
         {
             return;
         }
-        for side in [&change.before, &change.after].into_iter().flatten() {
-            let Some(profile) = &side.0.profile else { continue };
+        for side in [&change.before, &change.after].into_iter().filter_map(shoot) {
+            if side.unclear.as_ref().is_some_and(|unclear| unclear.profile) {
+                for profile in catalog.open_to(&change.key.namespace) {
+                    users_changed(catalog, queue, &profile);
+                }
+            }
+            let Some(profile) = &side.profile else { continue };
             users_changed(catalog, queue, profile);
-            if let ProfileKey::Private(key) = profile
-                && let Some(private) = catalog.private(key)
-            {
-                users_changed(catalog, queue, &ProfileKey::Cloud(private.spec.parent.name.clone()));
+            let ProfileKey::Private(key) = profile else { continue };
+            if let Some(private) = catalog.private(key) {
+                parents_changed(catalog, queue, Some(&private.spec.parent.name));
+            } else if let Some(private) = catalog.unread(profile) {
+                parents_changed(catalog, queue, private.parent.as_ref());
             }
         }
+    }
+}
+
+fn shoot(side: &Option<Arc<Followed<KeptShoot>>>) -> Option<&Arc<KeptShoot>> {
+    match side.as_deref()? {
+        Followed::Read(shoot) => Some(shoot),
+        // Shoots are kept as such, be they readable or not.
+        Followed::Unread(_) => None,
     }
 }

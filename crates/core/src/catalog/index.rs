@@ -1,16 +1,17 @@
 //! All profiles and Shoots that are known, by what uses what: the children of a CloudProfile, the Shoots of either kind of
-//! profile. A change costs what it changes; nothing is searched, nor counted anew.
+//! profile. A change costs what it changes; nothing is searched, nor counted anew. Those that cannot be read count as using all that they may.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, KeptStatus, Shoot, ShootSpec};
+use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, KeptStatus, Shoot, ShootSpec, Unread};
 use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::parent::Parent;
 use super::reference::{ProfileKind, Reference, used_profile};
+use super::unread::{Unclear, UnreadProfile, profile_of, shown};
 use super::usage::{used_images, used_kubernetes};
 use super::versions::VersionKey;
 use crate::requests::find_condition;
@@ -86,6 +87,8 @@ pub struct KeptShoot {
     pub metadata: ObjectMeta,
     /// The profile that it uses; nothing where it names none that can be.
     pub profile: Option<ProfileKey>,
+    /// What is not known of it, where it cannot be read.
+    pub unclear: Option<Unclear>,
     kubernetes: BTreeSet<String>,
     images: BTreeSet<(String, String)>,
 }
@@ -93,26 +96,44 @@ pub struct KeptShoot {
 impl KeptShoot {
     /// What there is to know of a Shoot.
     pub fn read(shoot: &Shoot) -> Self {
-        let whole = &shoot.metadata;
-        // What owners note on their Shoots is many times what a profile has to know of them.
-        let metadata = ObjectMeta {
-            name: whole.name.clone(),
-            namespace: whole.namespace.clone(),
-            uid: whole.uid.clone(),
-            resource_version: whole.resource_version.clone(),
-            deletion_timestamp: whole.deletion_timestamp.clone(),
-            // One that goes is there until its last finalizer is off.
-            finalizers: whole.finalizers.clone(),
-            ..ObjectMeta::default()
-        };
+        let metadata = kept(&shoot.metadata);
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let profile = used_profile(&shoot.spec).map(|named| ProfileKey::of(&named, namespace));
         let (kubernetes, images) = versions_of(&shoot.spec);
-        KeptShoot { metadata, profile, kubernetes, images }
+        KeptShoot { metadata, profile, unclear: None, kubernetes, images }
     }
 
-    /// Whether it uses that version.
+    /// What there is to know of a Shoot that cannot be read.
+    pub fn unread(shoot: &Unread) -> Self {
+        let metadata = kept(&shoot.metadata);
+        let profile = profile_of(&shoot.spec, metadata.namespace.as_deref().unwrap_or_default());
+        let unclear = Some(Unclear { why: shoot.why.clone(), profile: profile.is_err() });
+        let (kubernetes, images) = (BTreeSet::new(), BTreeSet::new());
+        KeptShoot { metadata, profile: profile.unwrap_or_default(), unclear, kubernetes, images }
+    }
+
+    /// Whether it uses that profile, or may.
+    pub fn may_use(&self, profile: &ProfileKey) -> bool {
+        let is_of_namespace = || match profile {
+            ProfileKey::Cloud(_) => true,
+            ProfileKey::Private(key) => Some(&key.namespace) == self.metadata.namespace.as_ref(),
+        };
+        match &self.unclear {
+            Some(Unclear { profile: true, .. }) => is_of_namespace(),
+            _ => self.profile.as_ref() == Some(profile),
+        }
+    }
+
+    /// Its name, as texts tell it.
+    pub fn shown(&self) -> String {
+        shown(self.metadata.name.as_deref().unwrap_or_default(), self.unclear.is_some())
+    }
+
+    /// Whether it uses that version, or may.
     pub fn uses(&self, key: &VersionKey<'_>) -> bool {
+        if self.unclear.is_some() {
+            return true;
+        }
         match key {
             VersionKey::Kubernetes(version) => self.kubernetes.contains(*version),
             VersionKey::Image(image, version) => {
@@ -123,11 +144,11 @@ impl KeptShoot {
 
     /// Whether another state of it is the same to profiles.
     pub fn uses_the_same(&self, other: &Self) -> bool {
-        (&self.profile, &self.kubernetes, &self.images, self.is_live(), &self.metadata.uid)
-            == (&other.profile, &other.kubernetes, &other.images, other.is_live(), &other.metadata.uid)
+        (&self.profile, &self.unclear, &self.kubernetes, &self.images, self.is_live(), &self.metadata.uid)
+            == (&other.profile, &other.unclear, &other.kubernetes, &other.images, other.is_live(), &other.metadata.uid)
     }
 
-    /// The versions that it uses.
+    /// The versions that it is known to use.
     pub fn versions(&self) -> impl Iterator<Item = VersionKey<'_>> {
         let kubernetes = self.kubernetes.iter().map(|version| VersionKey::Kubernetes(version));
         kubernetes.chain(self.images.iter().map(|(image, version)| VersionKey::Image(image, version)))
@@ -139,22 +160,79 @@ impl KeptShoot {
     }
 }
 
+/// What is kept of a Shoot's metadata: what owners note on it is many times what a profile has to know.
+fn kept(whole: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: whole.name.clone(),
+        namespace: whole.namespace.clone(),
+        uid: whole.uid.clone(),
+        resource_version: whole.resource_version.clone(),
+        deletion_timestamp: whole.deletion_timestamp.clone(),
+        // One that goes is there until its last finalizer is off.
+        finalizers: whole.finalizers.clone(),
+        ..ObjectMeta::default()
+    }
+}
+
 fn versions_of(spec: &ShootSpec) -> (BTreeSet<String>, BTreeSet<(String, String)>) {
     let kubernetes = used_kubernetes(spec).map(str::to_owned).collect();
     let images = used_images(spec).map(|(image, version)| (image.to_owned(), version.to_owned())).collect();
     (kubernetes, images)
 }
 
+/// A profile, or what is known of it in spite of its spec.
+#[derive(Clone, Debug)]
+enum Held<T> {
+    Read(Arc<T>),
+    Unread(Arc<UnreadProfile>),
+}
+
+impl<T> Held<T> {
+    fn read(&self) -> Option<&Arc<T>> {
+        match self {
+            Held::Read(profile) => Some(profile),
+            Held::Unread(_) => None,
+        }
+    }
+
+    fn unread(&self) -> Option<&Arc<UnreadProfile>> {
+        match self {
+            Held::Read(_) => None,
+            Held::Unread(profile) => Some(profile),
+        }
+    }
+}
+
+impl Held<KeptProfile> {
+    /// The parent, if it is known.
+    fn parent(&self) -> Option<&String> {
+        match self {
+            Held::Read(profile) => Some(&profile.spec.parent.name),
+            Held::Unread(profile) => profile.parent.as_ref(),
+        }
+    }
+
+    /// What it adds to its family; so many Shoots use it.
+    fn counted(&self, shoots: usize) -> Family {
+        let is_whole = self.read().is_some_and(|profile| !is_invalid(&profile.status));
+        Family { invalid: usize::from(!is_whole), shoots }
+    }
+}
+
 /// All that is known.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    profiles: BTreeMap<String, Arc<Offer>>,
-    private: BTreeMap<ObjectKey, Arc<KeptProfile>>,
+    profiles: BTreeMap<String, Held<Offer>>,
+    private: BTreeMap<ObjectKey, Held<KeptProfile>>,
     shoots: BTreeMap<ObjectKey, Arc<KeptShoot>>,
     /// By the name of a CloudProfile, be it there or not.
     children: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// Private profiles that cannot be read. Of these, and of such Shoots, there are few, and they are searched.
+    unread_private: BTreeSet<ObjectKey>,
     /// By the profile that they use, be it there or not.
     users: BTreeMap<ProfileKey, BTreeSet<ObjectKey>>,
+    /// Shoots that cannot be read.
+    unread_shoots: BTreeSet<ObjectKey>,
     /// By the name of a CloudProfile, be it there or not: of those that have children.
     families: BTreeMap<String, Family>,
 }
@@ -168,15 +246,18 @@ struct Family {
     shoots: usize,
 }
 
-/// Who depends on a CloudProfile.
+/// Who depends on a CloudProfile. Those that may, since they cannot be read, are counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// Its children.
     pub children: usize,
-    /// Those of them of which it is written that they cannot be rendered whole, or not be shown.
+    /// Those that are known as its children, and of which it is written that they cannot be rendered whole or not be shown, or
+    /// that cannot be read.
     pub invalid: usize,
     /// The Shoots that use it or one of its children.
     pub shoots: usize,
+    /// How many of both cannot be read.
+    pub unread: usize,
 }
 
 /// Whether what is written says that a private profile cannot be rendered whole, or not be shown.
@@ -206,27 +287,45 @@ impl Catalog {
     /// That CloudProfile is so from now on, or gone.
     pub fn set_profile(&mut self, name: &str, profile: Option<Arc<Offer>>) {
         match profile {
-            Some(profile) => _ = self.profiles.insert(name.to_owned(), profile),
+            Some(profile) => _ = self.profiles.insert(name.to_owned(), Held::Read(profile)),
             None => _ = self.profiles.remove(name),
         }
     }
 
+    /// That CloudProfile cannot be read from now on.
+    pub fn set_unread_profile(&mut self, name: &str, profile: Arc<UnreadProfile>) {
+        self.profiles.insert(name.to_owned(), Held::Unread(profile));
+    }
+
     /// That PrivateCloudProfile is so from now on, or gone.
     pub fn set_private(&mut self, key: &ObjectKey, profile: Option<Arc<KeptProfile>>) {
+        self.hold_private(key, profile.map(Held::Read));
+    }
+
+    /// That PrivateCloudProfile cannot be read from now on.
+    pub fn set_unread_private(&mut self, key: &ObjectKey, profile: Arc<UnreadProfile>) {
+        self.hold_private(key, Some(Held::Unread(profile)));
+    }
+
+    fn hold_private(&mut self, key: &ObjectKey, profile: Option<Held<KeptProfile>>) {
         let shoots = self.users.get(&ProfileKey::Private(key.clone())).map_or(0, BTreeSet::len);
-        let counted = |profile: &KeptProfile| Family { invalid: usize::from(is_invalid(&profile.status)), shoots };
-        let parent = profile.as_ref().map(|profile| profile.spec.parent.name.clone());
-        if let Some(profile) = &profile {
-            let (own, family) = (counted(profile), self.families.entry(profile.spec.parent.name.clone()).or_default());
+        let parent = profile.as_ref().and_then(Held::parent).cloned();
+        if let (Some(profile), Some(parent)) = (&profile, &parent) {
+            let (own, family) = (profile.counted(shoots), self.families.entry(parent.clone()).or_default());
             *family = Family { invalid: family.invalid + own.invalid, shoots: family.shoots + own.shoots };
+        }
+        if profile.as_ref().is_some_and(|profile| profile.unread().is_some()) {
+            self.unread_private.insert(key.clone());
+        } else {
+            self.unread_private.remove(key);
         }
         let before = match profile {
             Some(profile) => self.private.insert(key.clone(), profile),
             None => self.private.remove(key),
         };
-        regroup(&mut self.children, before.as_ref().map(|before| &before.spec.parent.name), parent, key);
-        let Some(before) = before else { return };
-        let (own, name) = (counted(&before), &before.spec.parent.name);
+        regroup(&mut self.children, before.as_ref().and_then(Held::parent), parent, key);
+        let Some((before, name)) = before.as_ref().and_then(|before| Some((before, before.parent()?))) else { return };
+        let own = before.counted(shoots);
         if !self.children.contains_key(name) {
             self.families.remove(name);
         } else if let Some(family) = self.families.get_mut(name) {
@@ -237,6 +336,11 @@ impl Catalog {
     /// That Shoot is so from now on, or gone.
     pub fn set_shoot(&mut self, key: &ObjectKey, shoot: Option<Arc<KeptShoot>>) {
         let uses = shoot.as_ref().and_then(|shoot| shoot.profile.clone());
+        if shoot.as_ref().is_some_and(|shoot| shoot.unclear.is_some()) {
+            self.unread_shoots.insert(key.clone());
+        } else {
+            self.unread_shoots.remove(key);
+        }
         let before = match shoot {
             Some(shoot) => self.shoots.insert(key.clone(), shoot),
             None => self.shoots.remove(key),
@@ -252,20 +356,28 @@ impl Catalog {
         regroup(&mut self.users, used, uses, key);
     }
 
-    /// The family that a profile is a child of.
+    /// The family that a profile is known as a child of.
     fn family_of(&mut self, profile: &ProfileKey) -> Option<&mut Family> {
         let ProfileKey::Private(key) = profile else { return None };
-        self.families.get_mut(&self.private.get(key)?.spec.parent.name)
+        self.families.get_mut(self.private.get(key)?.parent()?)
     }
 
-    /// The CloudProfile of that name.
+    /// The CloudProfile of that name, if it can be read.
     pub fn profile(&self, name: &str) -> Option<&Arc<Offer>> {
-        self.profiles.get(name)
+        self.profiles.get(name)?.read()
     }
 
-    /// The PrivateCloudProfile of that key.
+    /// The PrivateCloudProfile of that key, if it can be read.
     pub fn private(&self, key: &ObjectKey) -> Option<&Arc<KeptProfile>> {
-        self.private.get(key)
+        self.private.get(key)?.read()
+    }
+
+    /// A profile that is there and cannot be read.
+    pub fn unread(&self, profile: &ProfileKey) -> Option<&Arc<UnreadProfile>> {
+        match profile {
+            ProfileKey::Cloud(name) => self.profiles.get(name)?.unread(),
+            ProfileKey::Private(key) => self.private.get(key)?.unread(),
+        }
     }
 
     /// The Shoot of that key.
@@ -273,34 +385,84 @@ impl Catalog {
         self.shoots.get(key)
     }
 
-    /// The PrivateCloudProfiles on the CloudProfile of that name, in the order of their keys.
+    /// The names of all CloudProfiles.
+    pub fn profile_names(&self) -> impl Iterator<Item = &String> {
+        self.profiles.keys()
+    }
+
+    /// All profiles that a Shoot of that namespace could name.
+    pub fn open_to(&self, namespace: &str) -> Vec<ProfileKey> {
+        let own = self.private.keys().filter(|key| key.namespace == namespace).cloned().map(ProfileKey::Private);
+        self.profiles.keys().cloned().map(ProfileKey::Cloud).chain(own).collect()
+    }
+
+    /// The private profiles of which not even the parent is known.
+    fn lost_children(&self) -> impl Iterator<Item = &ObjectKey> {
+        let is_lost = |key: &&ObjectKey| self.private.get(key).is_some_and(|profile| profile.parent().is_none());
+        self.unread_private.iter().filter(is_lost)
+    }
+
+    /// The Shoots of which not even the profile is known.
+    fn lost_shoots(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<KeptShoot>)> {
+        let is_lost = |shoot: &KeptShoot| shoot.unclear.as_ref().is_some_and(|unclear| unclear.profile);
+        self.unread_shoots().filter(move |(_, shoot)| is_lost(shoot))
+    }
+
+    fn unread_shoots(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<KeptShoot>)> {
+        self.unread_shoots.iter().filter_map(|key| Some((key, self.shoots.get(key)?)))
+    }
+
+    /// The PrivateCloudProfiles on the CloudProfile of that name that can be read, in the order of their keys.
     pub fn children(&self, parent: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<KeptProfile>)> {
         let keys = self.children.get(parent).into_iter().flatten();
-        keys.filter_map(|key| Some((key, self.private.get(key)?)))
+        keys.filter_map(|key| Some((key, self.private(key)?)))
     }
 
-    /// The Shoots that use exactly that profile, in the order of their keys.
+    /// The PrivateCloudProfiles that cannot be read and are on the CloudProfile of that name, or may be.
+    pub fn unread_children(&self, parent: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<UnreadProfile>)> {
+        let all = self.unread_private.iter().filter_map(|key| Some((key, self.private.get(key)?.unread()?)));
+        all.filter(move |(_, profile)| profile.parent.as_deref().is_none_or(|own| own == parent))
+    }
+
+    /// The Shoots that use exactly that profile, in the order of their keys; behind them those of which it is not known.
     pub fn shoots_on(&self, profile: &ProfileKey) -> impl Iterator<Item = (&ObjectKey, &Arc<KeptShoot>)> {
-        let keys = self.users.get(profile).into_iter().flatten();
-        keys.filter_map(|key| Some((key, self.shoots.get(key)?)))
+        let users = self.users.get(profile).into_iter().flatten();
+        let known = users.filter_map(|key| Some((key, self.shoots.get(key)?)));
+        let lost: Vec<_> = self.lost_shoots().filter(|(_, shoot)| shoot.may_use(profile)).collect();
+        known.chain(lost)
     }
 
-    /// The Shoots that use a CloudProfile or one of its children.
+    /// The Shoots that use a CloudProfile or one of its children, or may.
     pub fn shoots_of_family(&self, parent: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<KeptShoot>)> {
-        let of_child = |(key, _): (&ObjectKey, &Arc<KeptProfile>)| ProfileKey::Private(key.clone());
-        let family = std::iter::once(ProfileKey::Cloud(parent.to_owned())).chain(self.children(parent).map(of_child));
-        family.flat_map(|profile| self.users.get(&profile).into_iter().flatten()).filter_map(|key| {
-            let shoot = self.shoots.get(key)?;
-            Some((key, shoot))
-        })
+        let of_child = |key: &ObjectKey| ProfileKey::Private(key.clone());
+        let children = self.children.get(parent).into_iter().flatten().chain(self.lost_children()).map(of_child);
+        let family = std::iter::once(ProfileKey::Cloud(parent.to_owned())).chain(children);
+        let users = family.flat_map(|profile| self.users.get(&profile).into_iter().flatten());
+        users.filter_map(|key| Some((key, self.shoots.get(key)?))).chain(self.lost_shoots())
     }
 
-    /// How many depend on a CloudProfile; at no cost for each of them.
+    /// How many depend on a CloudProfile; at no cost for each of them but those that cannot be read.
     pub fn uses_of(&self, parent: &str) -> Uses {
-        let children = self.children.get(parent).map_or(0, BTreeSet::len);
-        let own = self.users.get(&ProfileKey::Cloud(parent.to_owned())).map_or(0, BTreeSet::len);
+        let on = |profile: ProfileKey| self.users.get(&profile).map_or(0, BTreeSet::len);
         let Family { invalid, shoots } = self.families.get(parent).copied().unwrap_or_default();
-        Uses { children, invalid, shoots: own + shoots }
+        let of_lost: usize = self.lost_children().map(|key| on(ProfileKey::Private(key.clone()))).sum();
+        let own = on(ProfileKey::Cloud(parent.to_owned()));
+        let unread_shoots = self.unread_shoots().filter(|(_, shoot)| self.may_be_of_family(shoot, parent)).count();
+        Uses {
+            children: self.children.get(parent).map_or(0, BTreeSet::len) + self.lost_children().count(),
+            invalid,
+            shoots: own + shoots + of_lost + self.lost_shoots().count(),
+            unread: self.unread_children(parent).count() + unread_shoots,
+        }
+    }
+
+    /// Whether a Shoot that cannot be read uses a CloudProfile or one of its children, or may.
+    fn may_be_of_family(&self, shoot: &KeptShoot, parent: &str) -> bool {
+        if shoot.may_use(&ProfileKey::Cloud(parent.to_owned())) {
+            return true;
+        }
+        let Some(ProfileKey::Private(key)) = &shoot.profile else { return false };
+        self.private.get(key).is_some_and(|profile| profile.parent().is_none_or(|own| own == parent))
     }
 
     /// The live Shoots of a private profile's namespace that use that version of that image through it.
@@ -315,107 +477,4 @@ impl Catalog {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use allotment_api::catalog::{CloudProfileReference, ParentRef, PrivateCloudProfileSpec};
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-    use k8s_openapi::jiff::Timestamp;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn private(parent: &str, reason: Option<CatalogReason>) -> Arc<KeptProfile> {
-        let spec = PrivateCloudProfileSpec { parent: ParentRef::named(parent), ..PrivateCloudProfileSpec::default() };
-        let rendered = reason.map(|reason| Condition {
-            type_: ConditionType::Rendered.as_str().to_owned(),
-            status: "False".to_owned(),
-            reason: reason.as_str().to_owned(),
-            message: String::new(),
-            observed_generation: None,
-            last_transition_time: Time(Timestamp::UNIX_EPOCH),
-        });
-        let status = KeptStatus { conditions: rendered.into_iter().collect(), ..KeptStatus::default() };
-        Arc::new(KeptProfile { spec, status, ..KeptProfile::default() })
-    }
-
-    fn shoot(key: &ObjectKey, kind: &str, name: &str) -> Arc<KeptShoot> {
-        let cloud_profile = Some(CloudProfileReference { kind: Some(kind.to_owned()), name: name.to_owned() });
-        let mut shoot = Shoot::new(&key.name, ShootSpec { cloud_profile, ..ShootSpec::default() });
-        shoot.metadata.namespace = Some(key.namespace.clone());
-        Arc::new(KeptShoot::read(&shoot))
-    }
-
-    /// What becomes of one of few objects.
-    #[derive(Clone, Debug)]
-    enum Change {
-        Private(u8, Option<(u8, Option<CatalogReason>)>),
-        Shoot(u8, Option<(bool, u8)>),
-    }
-
-    fn reason() -> impl Strategy<Value = CatalogReason> {
-        use CatalogReason::{Invalid, ParentNotFound, TooLarge};
-        prop::sample::select(vec![Invalid, TooLarge, ParentNotFound])
-    }
-
-    fn change() -> impl Strategy<Value = Change> {
-        prop_oneof![
-            (0..4_u8, prop::option::of((0..3_u8, prop::option::of(reason()))))
-                .prop_map(|(key, parent)| Change::Private(key, parent)),
-            (0..6_u8, prop::option::of((any::<bool>(), 0..4_u8))).prop_map(|(key, uses)| Change::Shoot(key, uses)),
-        ]
-    }
-
-    /// Two namespaces, with the same names in both.
-    fn key(number: u8) -> ObjectKey {
-        ObjectKey::new(format!("n{}", number % 2), format!("o{}", number / 2))
-    }
-
-    proptest! {
-        #[test]
-        fn the_index_says_what_a_search_would_find(changes in prop::collection::vec(change(), 0..40)) {
-            let mut catalog = Catalog::default();
-            let (mut parents, mut uses) = (BTreeMap::new(), BTreeMap::new());
-            for change in changes {
-                match change {
-                    Change::Private(number, parent) => {
-                        let parent = parent.map(|(parent, reason)| (format!("p{parent}"), reason));
-                        catalog.set_private(&key(number), parent.as_ref().map(|(name, reason)| private(name, *reason)));
-                        match parent {
-                            Some(parent) => _ = parents.insert(key(number), parent),
-                            None => _ = parents.remove(&key(number)),
-                        }
-                    }
-                    Change::Shoot(number, profile) => {
-                        let at = key(number);
-                        let named = profile.map(|(own, of)| match own {
-                            true => ("PrivateCloudProfile", format!("o{}", of / 2), ProfileKey::Private(ObjectKey::new(at.namespace.clone(), format!("o{}", of / 2)))),
-                            false => ("CloudProfile", format!("p{of}"), ProfileKey::Cloud(format!("p{of}"))),
-                        });
-                        catalog.set_shoot(&at, named.as_ref().map(|(kind, name, _)| shoot(&at, kind, name)));
-                        match named {
-                            Some((_, _, profile)) => _ = uses.insert(at, profile),
-                            None => _ = uses.remove(&at),
-                        }
-                    }
-                }
-            }
-            for parent in ["p0", "p1", "p2", "p3"] {
-                let children: Vec<&ObjectKey> = parents.iter().filter(|(_, (of, _))| of == parent).map(|(key, _)| key).collect();
-                prop_assert_eq!(catalog.children(parent).map(|(key, _)| key).collect::<Vec<_>>(), children.clone());
-                let in_family = |profile: &ProfileKey| match profile {
-                    ProfileKey::Cloud(name) => name == parent,
-                    ProfileKey::Private(key) => children.contains(&key),
-                };
-                let mut expect: Vec<&ObjectKey> = uses.iter().filter(|(_, of)| in_family(of)).map(|(key, _)| key).collect();
-                let mut found: Vec<&ObjectKey> = catalog.shoots_of_family(parent).map(|(key, _)| key).collect();
-                expect.sort();
-                found.sort();
-                let is_invalid = |reason: &Option<CatalogReason>| matches!(reason, Some(CatalogReason::Invalid | CatalogReason::TooLarge));
-                let invalid = parents.values().filter(|(of, reason)| of == parent && is_invalid(reason)).count();
-                prop_assert_eq!(catalog.uses_of(parent), Uses { children: children.len(), invalid, shoots: expect.len() });
-                prop_assert_eq!(found, expect);
-            }
-        }
-    }
-}
+mod tests;

@@ -24,6 +24,7 @@ mod render;
 mod room;
 mod slips;
 mod status;
+mod unread;
 mod usage;
 mod verbs;
 mod versions;
@@ -39,7 +40,7 @@ pub use index::{Catalog, KeptShoot, Offer, ProfileKey, Uses, says};
 pub use lineage::{NoParent, is_same_parent, why_no_parent};
 pub use listed::listed;
 pub use parent::Parent;
-pub use plan::{ProfilePlan, ProfileWrite, StatusWrite, decide_profile};
+pub use plan::{ProfilePlan, ProfileWrite, StatusWrite, Told, decide_profile};
 pub use private::{PrivateWrite, gone_with, over, settled, validate_private_profile};
 pub use profile::validate_cloud_profile;
 pub use reference::{ProfileKind, Reference, SwitchError, check_switch, reference, used_profile, written};
@@ -49,6 +50,7 @@ pub use slips::{Slip, correct};
 pub use status::{
     CloudView, ParentView, PrivateView, cloud_status, is_written, kept as kept_status, private_status, recorded,
 };
+pub use unread::{Unclear, UnreadProfile};
 pub use usage::{
     check_switch_usage, check_usage, last_meant, offers, used_images, used_kubernetes, uses_image, uses_kubernetes,
 };

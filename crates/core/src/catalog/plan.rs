@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use allotment_api::catalog::{
-    API_VERSION, CloudProfileSpec, FINALIZER, KeptProfile, KeptStatus, Kubernetes, MachineImage,
+    API_VERSION, CloudProfileSpec, CloudProfileStatus, FINALIZER, KeptProfile, KeptStatus, Kubernetes, MachineImage,
     PrivateCloudProfileStatus, REMOVE_EXPIRED_VERSIONS, REMOVED_VERSIONS, RemovedVersion, Shared,
 };
-use allotment_api::reasons::{CatalogReason, ConditionType};
+use allotment_api::reasons::{CatalogReason, ConditionType, EventReason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
@@ -16,7 +16,10 @@ use serde_json::{Value, json};
 use super::expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_within};
 use super::index::{Catalog, KeptShoot, Offer, ProfileKey, Uses};
 use super::listed::listed;
-use super::status::{CloudView, ParentView, PrivateView, cloud_status, kept, private_status, recorded};
+use super::status::{
+    CloudView, ParentView, PrivateView, cloud_status, kept, private_status, recorded, unread_private_status,
+};
+use super::unread::UnreadProfile;
 use super::usage::last_meant;
 use super::versions::{VersionKey, dated};
 use super::within::bastion_version;
@@ -43,6 +46,15 @@ pub struct StatusWrite {
     pub kept: KeptStatus,
 }
 
+/// What to tell of a profile, as an Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its reason.
+    pub reason: EventReason,
+    /// Its text.
+    pub message: String,
+}
+
 /// What to do about a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProfilePlan {
@@ -66,8 +78,8 @@ pub enum ProfilePlan {
     WriteStatus {
         /// The write.
         write: Box<StatusWrite>,
-        /// What to tell of a deletion that waits, when it begins to.
-        told: Option<String>,
+        /// What to tell of what begins with it.
+        told: Vec<Told>,
         /// When its next version expires, if one does.
         again: Option<Timestamp>,
     },
@@ -105,15 +117,20 @@ pub fn decide_profile(catalog: &Catalog, profile: &ProfileKey, now: Timestamp) -
 }
 
 fn decide_private(catalog: &Catalog, key: &ObjectKey, now: Timestamp) -> Option<ProfilePlan> {
-    let profile = catalog.private(key)?;
     let id = ProfileKey::Private(key.clone());
     let shoots: Vec<&KeptShoot> = catalog.shoots_on(&id).map(|(_, shoot)| shoot.as_ref()).collect();
+    if let Some(profile) = catalog.unread(&id) {
+        return Some(decide_unread_private(profile, id, &shoots, now));
+    }
+    let profile = catalog.private(key)?;
+    let named = ProfileKey::Cloud(profile.spec.parent.name.clone());
     let view = PrivateView {
         metadata: &profile.metadata,
         generation: profile.metadata.generation,
         spec: &profile.spec,
         conditions: &profile.status.conditions,
         parent: catalog.profile(&profile.spec.parent.name).map(|offer| ParentView::from(offer.as_ref())),
+        is_parent_unread: catalog.unread(&named).is_some(),
         shoots: &shoots,
         now,
     };
@@ -134,7 +151,7 @@ fn decide_private(catalog: &Catalog, key: &ObjectKey, now: Timestamp) -> Option<
     }
     let again = expiry.and_then(|expiry| expiry.next);
     Some(match private_status_write(&view, id, profile) {
-        Some(write) => ProfilePlan::WriteStatus { told: begins_to_wait(view.conditions, &write), write, again },
+        Some(write) => ProfilePlan::WriteStatus { told: begins(view.conditions, &write), write, again },
         None => ProfilePlan::Done { again },
     })
 }
@@ -150,10 +167,75 @@ fn private_status_write(view: &PrivateView<'_>, profile: ProfileKey, was: &KeptP
     Some(Box::new(StatusWrite { profile, object: whole(&was.metadata, &rest, rendered.as_deref()), kept }))
 }
 
+/// Of what cannot be read only that is decided which its metadata say.
+fn decide_unread_private(
+    profile: &UnreadProfile,
+    id: ProfileKey,
+    shoots: &[&KeptShoot],
+    now: Timestamp,
+) -> ProfilePlan {
+    if let Some(plan) = finalizer(&id, &profile.metadata, shoots.is_empty()) {
+        return plan;
+    }
+    let status = unread_private_status(profile, shoots, now);
+    let kept = kept(&status, None);
+    if kept == profile.status {
+        return ProfilePlan::Done { again: None };
+    }
+    let write = Box::new(StatusWrite { profile: id, object: whole(&profile.metadata, &status, None), kept });
+    ProfilePlan::WriteStatus { told: begins(&profile.status.conditions, &write), write, again: None }
+}
+
+/// The status of a CloudProfile, be it readable or not.
+fn decide_cloud_status(
+    catalog: &Catalog,
+    name: &str,
+    metadata: &ObjectMeta,
+    was: &CloudProfileStatus,
+    why_unread: Option<&str>,
+    again: Option<Timestamp>,
+    now: Timestamp,
+) -> ProfilePlan {
+    let Uses { children, invalid, shoots, unread } = catalog.uses_of(name);
+    let status = cloud_status(&CloudView {
+        metadata,
+        generation: metadata.generation,
+        conditions: &was.conditions,
+        children,
+        invalid,
+        shoots,
+        unread,
+        why_unread,
+        now,
+    });
+    if status == *was {
+        return ProfilePlan::Done { again };
+    }
+    let kept = KeptStatus {
+        observed_generation: status.observed_generation,
+        conditions: status.conditions.clone(),
+        ..KeptStatus::default()
+    };
+    let profile = ProfileKey::Cloud(name.to_owned());
+    let write = Box::new(StatusWrite { profile, object: whole(metadata, &status, None), kept });
+    ProfilePlan::WriteStatus { told: begins(&was.conditions, &write), write, again }
+}
+
 fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<ProfilePlan> {
-    let offer = catalog.profile(name)?;
     let id = ProfileKey::Cloud(name.to_owned());
-    let Uses { children, invalid, shoots } = catalog.uses_of(name);
+    let Uses { children, shoots, .. } = catalog.uses_of(name);
+    if let Some(profile) = catalog.unread(&id) {
+        let free = finalizer(&id, &profile.metadata, children + shoots == 0);
+        let was = CloudProfileStatus {
+            observed_generation: profile.status.observed_generation,
+            conditions: profile.status.conditions.clone(),
+        };
+        let why = Some(profile.why.as_str());
+        return Some(
+            free.unwrap_or_else(|| decide_cloud_status(catalog, name, &profile.metadata, &was, why, None, now)),
+        );
+    }
+    let offer = catalog.profile(name)?;
     if let Some(plan) = finalizer(&id, &offer.metadata, children + shoots == 0) {
         return Some(plan);
     }
@@ -167,27 +249,8 @@ fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<Profile
         }
         return Some(ProfilePlan::TakeOut { write: ProfileWrite { profile: id, patch }, told });
     }
-    let view = CloudView {
-        metadata: &offer.metadata,
-        generation: offer.metadata.generation,
-        conditions: &offer.status.conditions,
-        children,
-        invalid,
-        shoots,
-        now,
-    };
-    let status = cloud_status(&view);
     let again = expiry.and_then(|expiry| expiry.next);
-    if status == offer.status {
-        return Some(ProfilePlan::Done { again });
-    }
-    let kept = KeptStatus {
-        observed_generation: status.observed_generation,
-        conditions: status.conditions.clone(),
-        ..KeptStatus::default()
-    };
-    let write = Box::new(StatusWrite { profile: id, object: whole(&offer.metadata, &status, None), kept });
-    Some(ProfilePlan::WriteStatus { told: begins_to_wait(view.conditions, &write), write, again })
+    Some(decide_cloud_status(catalog, name, &offer.metadata, &offer.status, None, again, now))
 }
 
 /// How many bytes the annotations of an object leave for what was removed: without room for that, nothing could be.
@@ -206,11 +269,13 @@ fn expire_cloud(catalog: &Catalog, offer: &Offer, now: Timestamp) -> Expiry<Clou
     let specs = || catalog.children(name).map(|(_, child)| &child.spec);
     let named = specs().flat_map(|spec| dated(spec.kubernetes.as_ref(), &spec.machine_images)).map(|(key, _)| key);
     let live = catalog.shoots_of_family(name).filter(|(_, shoot)| shoot.is_live());
+    // Of one that cannot be read it is not known what it uses.
+    let is_unclear = catalog.uses_of(name).unread > 0;
     let mut used: BTreeSet<VersionKey<'_>> = named.chain(live.flat_map(|(_, shoot)| shoot.versions())).collect();
     // Without it the profile would be refused by whoever looks at it next.
     used.extend(bastion_version(offer.parent.spec()));
     used.extend(last_meant(offer.parent.spec(), &used, now));
-    expire_cloud_profile(&offer.parent, specs(), |key| used.contains(key), now)
+    expire_cloud_profile(&offer.parent, specs(), |key| is_unclear || used.contains(key), now)
 }
 
 fn finalizer(profile: &ProfileKey, metadata: &ObjectMeta, is_free: bool) -> Option<ProfilePlan> {
@@ -251,14 +316,34 @@ fn paths(removed: &[RemovedVersion]) -> String {
     listed(removed.iter().map(|one| format!("{} ({})", one.path, one.expired_at)), MOST_PATHS)
 }
 
-/// What to tell when a deletion begins to wait: what the condition says.
-fn begins_to_wait(before: &[Condition], write: &StatusWrite) -> Option<String> {
-    fn blocked(all: &[Condition]) -> Option<&Condition> {
-        let said = find_condition(all, ConditionType::InUse)?;
-        (said.reason == CatalogReason::DeletionBlocked.as_str()).then_some(said)
+/// What to tell of what a status says first: that a deletion waits, that the profile cannot be read.
+fn begins(before: &[Condition], write: &StatusWrite) -> Vec<Told> {
+    let waits = newly(before, write, ConditionType::InUse, CatalogReason::DeletionBlocked);
+    let waits = waits.map(|said| Told {
+        reason: EventReason::DeletionBlocked,
+        message: format!("its deletion waits: {}", said.message),
+    });
+    let says = match &write.profile {
+        ProfileKey::Cloud(_) => ConditionType::ChildrenValid,
+        ProfileKey::Private(_) => ConditionType::Rendered,
+    };
+    let unread = newly(before, write, says, CatalogReason::Unreadable);
+    let unread = unread.map(|said| Told { reason: EventReason::Unreadable, message: said.message.clone() });
+    waits.into_iter().chain(unread).collect()
+}
+
+/// A condition that a status gives that reason, where it had another one before.
+fn newly<'a>(
+    before: &[Condition],
+    write: &'a StatusWrite,
+    kind: ConditionType,
+    reason: CatalogReason,
+) -> Option<&'a Condition> {
+    fn said(all: &[Condition], kind: ConditionType, reason: CatalogReason) -> Option<&Condition> {
+        find_condition(all, kind).filter(|said| said.reason == reason.as_str())
     }
-    let after = blocked(&write.kept.conditions)?;
-    blocked(before).is_none().then(|| format!("its deletion waits: {}", after.message))
+    let now = said(&write.kept.conditions, kind, reason)?;
+    said(before, kind, reason).is_none().then_some(now)
 }
 
 /// An object of a profile's identity and this status; what it is rendered to is text already, and copied once.

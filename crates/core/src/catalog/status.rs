@@ -16,6 +16,7 @@ use super::listed::listed;
 use super::parent::Parent;
 use super::render::render;
 use super::room::{MOST_BYTES, MOST_CONFLICTS, SPARE_BYTES, bytes_of};
+use super::unread::UnreadProfile;
 use super::versions::VersionKey;
 use crate::requests::Said;
 
@@ -33,9 +34,11 @@ pub struct PrivateView<'a> {
     pub spec: &'a PrivateCloudProfileSpec,
     /// Its conditions so far, for the times since when they hold.
     pub conditions: &'a [Condition],
-    /// Its CloudProfile, if that is there.
+    /// Its CloudProfile, if that is there and can be read.
     pub parent: Option<ParentView<'a>>,
-    /// The Shoots that use it, in the order of their names.
+    /// Whether its CloudProfile is there and cannot be read.
+    pub is_parent_unread: bool,
+    /// The Shoots that use it, or may, in the order of their names.
     pub shoots: &'a [&'a KeptShoot],
     /// The time.
     pub now: Timestamp,
@@ -65,12 +68,16 @@ pub struct CloudView<'a> {
     pub generation: Option<i64>,
     /// Its conditions so far, for the times since when they hold.
     pub conditions: &'a [Condition],
-    /// How many private profiles it has.
+    /// How many private profiles it has, or may have.
     pub children: usize,
     /// How many of them cannot be rendered whole.
     pub invalid: usize,
-    /// How many Shoots use it or one of these.
+    /// How many Shoots use it or one of these, or may.
     pub shoots: usize,
+    /// How many of both cannot be read.
+    pub unread: usize,
+    /// Why it cannot be read itself, if so.
+    pub why_unread: Option<&'a str>,
     /// The time.
     pub now: Timestamp,
 }
@@ -110,11 +117,43 @@ pub fn private_status(view: &PrivateView<'_>) -> PrivateCloudProfileStatus {
                 true => rendered(false, CatalogReason::TooLarge, TOO_LARGE.to_owned()),
             }
         }
-        None => rendered(false, CatalogReason::ParentNotFound, "there is nothing to render it over".to_owned()),
+        None => {
+            let is_there = view.is_parent_unread && view.names_a_cloud_profile();
+            let why = if is_there { CatalogReason::ParentUnreadable } else { CatalogReason::ParentNotFound };
+            rendered(false, why, "there is nothing to render it over".to_owned())
+        }
     };
     let write = |said: Said| said.written(view.conditions, view.generation, view.now);
-    status.conditions = [rendered, found, view.in_use()].map(write).into();
+    status.conditions = [rendered, found, used_by(view.metadata, view.shoots)].map(write).into();
     status
+}
+
+/// The status of a private profile that cannot be read: what was removed, who uses it, and that no more is known.
+pub(super) fn unread_private_status(
+    profile: &UnreadProfile,
+    shoots: &[&KeptShoot],
+    now: Timestamp,
+) -> PrivateCloudProfileStatus {
+    let (metadata, why) = (&profile.metadata, cannot_be_read(&profile.why));
+    let generation = metadata.generation;
+    let unknown = Said {
+        kind: ConditionType::ParentFound,
+        status: None,
+        reason: CatalogReason::Unreadable.as_str(),
+        message: why.clone(),
+    };
+    let said = [rendered(false, CatalogReason::Unreadable, why), unknown, used_by(metadata, shoots)];
+    PrivateCloudProfileStatus {
+        observed_generation: generation,
+        removed: recorded(metadata),
+        conditions: said.map(|said| said.written(&profile.status.conditions, generation, now)).into(),
+        ..PrivateCloudProfileStatus::default()
+    }
+}
+
+/// What is wrong, and what to do.
+pub(super) fn cannot_be_read(why: &str) -> String {
+    format!("it cannot be read: {why}; nothing follows from it until that is put right")
 }
 
 /// What is said of a profile that has no room for what it is rendered to. Shoots may use it all the same.
@@ -145,6 +184,13 @@ impl PrivateView<'_> {
             return said(false, CatalogReason::ParentNotSupported, message);
         }
         match self.parent {
+            None if self.is_parent_unread => said(
+                false,
+                CatalogReason::ParentUnreadable,
+                format!(
+                    "CloudProfile {name:?} is there and cannot be read: ask an operator of the platform to put it right"
+                ),
+            ),
             None => said(
                 false,
                 CatalogReason::ParentNotFound,
@@ -165,17 +211,15 @@ impl PrivateView<'_> {
         let users = self.shoots.iter().filter(|shoot| shoot.is_live() && shoot.uses(&key));
         users.filter_map(|shoot| shoot.metadata.name.clone()).collect()
     }
+}
 
-    fn in_use(&self) -> Said {
-        let names = self.shoots.iter().filter_map(|shoot| shoot.metadata.name.clone());
-        let is_going = self.metadata.deletion_timestamp.is_some();
-        let by = if self.shoots.is_empty() {
-            "no Shoot uses it".to_owned()
-        } else {
-            format!("Shoots {}", listed(names, MOST_NAMED))
-        };
-        in_use(!self.shoots.is_empty(), is_going, by)
-    }
+fn used_by(metadata: &ObjectMeta, shoots: &[&KeptShoot]) -> Said {
+    let by = if shoots.is_empty() {
+        "no Shoot uses it".to_owned()
+    } else {
+        format!("Shoots {}", listed(shoots.iter().map(|shoot| shoot.shown()), MOST_NAMED))
+    };
+    in_use(!shoots.is_empty(), metadata.deletion_timestamp.is_some(), by)
 }
 
 fn rendered(status: bool, reason: CatalogReason, message: String) -> Said {
@@ -218,7 +262,10 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 /// The status that a CloudProfile should have. It has no names: everybody may read it.
 pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
     // Programs read it: the words do not follow the numbers.
-    let uses = format!("{} private profiles, {} Shoots", view.children, view.shoots);
+    let mut uses = format!("{} private profiles, {} Shoots", view.children, view.shoots);
+    if view.unread > 0 {
+        uses.push_str(&format!("; {} of these cannot be read, and may use it", view.unread));
+    }
     let is_going = view.metadata.deletion_timestamp.is_some();
     let valid = match view.invalid {
         0 => (true, CatalogReason::AllGood, "every private profile is rendered whole".to_owned()),
@@ -228,7 +275,11 @@ pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
             format!("{count} of {} invalid", counted(view.children, "private profile is", "private profiles are")),
         ),
     };
-    let valid = Said::new(ConditionType::ChildrenValid, valid.0, valid.1.as_str(), valid.2);
+    let mut valid = Said::new(ConditionType::ChildrenValid, valid.0, valid.1.as_str(), valid.2);
+    if let Some(why) = view.why_unread {
+        (valid.status, valid.reason) = (None, CatalogReason::Unreadable.as_str());
+        valid.message = cannot_be_read(why);
+    }
     let write = |said: Said| said.written(view.conditions, view.generation, view.now);
     CloudProfileStatus {
         observed_generation: view.generation,
@@ -308,6 +359,7 @@ mod tests {
                 spec: &self.spec,
                 conditions,
                 parent: self.parent.as_ref().map(|parent| ParentView { parent, is_going: self.is_going }),
+                is_parent_unread: false,
                 shoots: &shoots,
                 now,
             })
@@ -439,6 +491,8 @@ mod tests {
                 children,
                 invalid,
                 shoots,
+                unread: 0,
+                why_unread: None,
                 now: at(0),
             };
             let status = cloud_status(&view);

@@ -33,14 +33,14 @@ pub(crate) async fn run(target: &Target, arguments: &CatalogExpiring) -> Outcome
     rows.sort_by_key(|row| row.expires.as_ref().and_then(Date::at));
     let value = || {
         json!({
-            "at": time::format(now), "until": time::format(until), "versions": rows, "unseen": there.unseen,
+            "at": time::format(now), "until": time::format(until), "versions": rows, "unseen": there.unseen, "unread": there.unread,
         })
     };
     match arguments.output {
         ExplainFormat::Json => output::data(&output::json(&value())?),
         ExplainFormat::Yaml => output::data(&output::yaml(&value())?),
         ExplainFormat::Text if rows.is_empty() => {
-            let seen = if there.unseen.is_empty() { "" } else { " that may be seen" };
+            let seen = if there.unseen.is_empty() && there.unread.is_empty() { "" } else { " that may be seen" };
             output::note(&format!("nothing{seen} expires until {}", time::format(until)));
             Ok(())
         }

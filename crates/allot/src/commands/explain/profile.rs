@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use allotment_api::catalog::{CloudProfile, KeptProfile};
-use allotment_core::catalog::{Expiring, Offer, ProfileKey, Rendered, expire_private_profile, render, used_versions};
+use allotment_api::catalog::{CloudProfile, KeptProfile, Stored};
+use allotment_core::catalog::{
+    Catalog, Expiring, KeptShoot, Offer, ProfileKey, Rendered, expire_private_profile, render, used_versions,
+};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::time;
 use jiff::Timestamp;
@@ -37,10 +39,10 @@ pub(crate) async fn private_profile(target: &Target, arguments: ExplainProfile) 
     let platform = Platform::connect(target).await?;
     let Named { name, namespace } = &arguments.object;
     let namespace = namespace.clone().unwrap_or_else(|| platform.namespace.clone());
-    let own = Api::<KeptProfile>::namespaced(platform.client.clone(), &namespace);
+    let own = Api::<Stored<KeptProfile>>::namespaced(platform.client.clone(), &namespace);
     let private = profiles::get(&own, "PrivateCloudProfile", &format!("{namespace}/{name}"), name).await?;
     let mut there = Landscape::shoots(&platform, Some(&namespace)).await?;
-    let all = Api::<CloudProfile>::all(platform.client.clone());
+    let all = Api::<Stored<CloudProfile>>::all(platform.client.clone());
     let parent = private.spec.parent.name.clone();
     if let Some(offer) = there.one(&all, &parent, &format!("CloudProfile {parent}")).await? {
         there.add_profile(Offer::new(offer));
@@ -105,6 +107,16 @@ fn places<'a>(keys: impl Iterator<Item = &'a ObjectKey>) -> Vec<String> {
     keys.map(ToString::to_string).collect()
 }
 
+/// Where a Shoot is, and whether it can be read.
+fn place_of(key: &ObjectKey, shoot: &KeptShoot) -> String {
+    format!("{}/{}", key.namespace, shoot.shown())
+}
+
+/// The Shoots that use a profile, or may.
+fn shoots_on(catalog: &Catalog, profile: &ProfileKey) -> Vec<String> {
+    catalog.shoots_on(profile).map(|(key, shoot)| place_of(key, shoot)).collect()
+}
+
 /// All that is told of a CloudProfile.
 struct OfCloudProfile<'a> {
     offer: &'a Offer,
@@ -124,18 +136,24 @@ impl<'a> OfCloudProfile<'a> {
     fn of(offer: &'a Offer, there: &'a Landscape, only: Option<&'a str>, now: Timestamp) -> Self {
         let name = offer.parent.name();
         let catalog = &there.catalog;
-        let on = |profile: ProfileKey| places(catalog.shoots_on(&profile).map(|(key, _)| key));
+        let itself = ProfileKey::Cloud(name.to_owned());
+        let unread = || catalog.unread_children(name).map(|(key, _)| key);
         OfCloudProfile {
             offer,
             there,
             only,
             now,
-            children: places(catalog.children(name).map(|(key, _)| key)),
-            shoots_of_children: catalog
-                .children(name)
-                .flat_map(|(key, _)| on(ProfileKey::Private(key.clone())))
+            children: places(catalog.children(name).map(|(key, _)| key))
+                .into_iter()
+                .chain(unread().map(|key| format!("{key} (cannot be read)")))
                 .collect(),
-            shoots: on(ProfileKey::Cloud(name.to_owned())),
+            // Of those of which it is not known whose they are it is told once, on the CloudProfile itself.
+            shoots_of_children: catalog
+                .shoots_of_family(name)
+                .filter(|(_, shoot)| !shoot.may_use(&itself))
+                .map(|(key, shoot)| place_of(key, shoot))
+                .collect(),
+            shoots: shoots_on(catalog, &itself),
             versions: used_versions(catalog, &offer.parent, now),
         }
     }
@@ -159,6 +177,7 @@ impl<'a> OfCloudProfile<'a> {
             "deleting": self.offer.is_going(),
             "deletionWaitsFor": waits_for(self.waits(), self.is_all_seen()),
             "unseen": self.there.unseen,
+            "unread": self.there.unread,
         })
     }
 
@@ -205,7 +224,7 @@ impl<'a> OfPrivate<'a> {
         let place = ObjectKey::of(&private.metadata);
         let profile = ProfileKey::Private(place.clone());
         let offer = there.catalog.profile(&private.spec.parent.name);
-        let shoots = places(there.catalog.shoots_on(&profile).map(|(key, _)| key));
+        let shoots = shoots_on(&there.catalog, &profile);
         let own: BTreeSet<&String> = shoots.iter().collect();
         let mut versions = offer.map(|offer| used_versions(&there.catalog, &offer.parent, now)).unwrap_or_default();
         versions.retain_mut(|row| {
@@ -250,6 +269,7 @@ impl<'a> OfPrivate<'a> {
             "deleting": self.private.metadata.deletion_timestamp.is_some(),
             "deletionWaitsFor": waits_for(self.waits(), self.there.are_shoots_seen),
             "unseen": self.there.unseen,
+            "unread": self.there.unread,
         })
     }
 

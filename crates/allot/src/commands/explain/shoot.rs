@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use allotment_api::catalog::{API_VERSION, CloudProfile, KeptProfile, Shoot};
+use allotment_api::catalog::{API_VERSION, CloudProfile, KeptProfile, Shoot, Stored};
 use allotment_core::catalog::{
     Candidate, Dates, Offer, Offered, ProfileKind, Reference, Used, Verdict, candidates, explain_usage, reference,
     render,
@@ -32,7 +32,7 @@ pub(crate) async fn run(target: &Target, arguments: ExplainShoot) -> Outcome {
         Some(shoot) => shoot,
         None => {
             let name = arguments.name.unwrap_or_default();
-            let shoots = Api::<Shoot>::namespaced(platform.client.clone(), &namespace);
+            let shoots = Api::<Stored<Shoot>>::namespaced(platform.client.clone(), &namespace);
             profiles::get(&shoots, "Shoot", &format!("{namespace}/{name}"), &name).await?
         }
     };
@@ -108,7 +108,7 @@ impl Told {
         let private = match profile.kind {
             ProfileKind::CloudProfile => None,
             ProfileKind::PrivateCloudProfile => {
-                let own = Api::<KeptProfile>::namespaced(platform.client.clone(), &self.namespace);
+                let own = Api::<Stored<KeptProfile>>::namespaced(platform.client.clone(), &self.namespace);
                 let place = format!("PrivateCloudProfile {}/{}", self.namespace, profile.name);
                 there.one(&own, &profile.name, &place).await?
             }
@@ -120,7 +120,7 @@ impl Told {
             }
         };
         if let Some(root) = root {
-            let all = Api::<CloudProfile>::all(platform.client.clone());
+            let all = Api::<Stored<CloudProfile>>::all(platform.client.clone());
             let offer = there.one(&all, &root, &format!("CloudProfile {root}")).await?.map(Offer::new);
             if let Some(offer) = offer {
                 self.judge(platform, profile, private, offer, &mut there).await?;

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use allotment_api::catalog::{CloudProfile, CloudProfileSpec, PrivateCloudProfile, PrivateCloudProfileSpec, Shoot};
+use allotment_api::catalog::{
+    CloudProfile, CloudProfileSpec, PrivateCloudProfile, PrivateCloudProfileSpec, Shoot, Stored,
+};
 use proptest::prelude::*;
 use serde_json::Map;
 
@@ -13,6 +15,8 @@ use super::super::says;
 use super::super::versions::kubernetes_versions;
 use super::*;
 use crate::write::merge_apply;
+
+mod unread;
 
 /// More writes than that for one change mean that it never ends.
 const MOST_WRITES: usize = 100;
@@ -79,14 +83,23 @@ impl Model {
     fn catalog(&self) -> Catalog {
         let mut catalog = Catalog::default();
         for key in self.keys(CLOUD) {
-            catalog.set_profile(&key.name, self.read(CLOUD, &key).map(|one| Arc::new(Offer::new(one))));
+            match self.read(CLOUD, &key).expect("it is there") {
+                Stored::Read(one) => catalog.set_profile(&key.name, Some(Arc::new(Offer::new(one)))),
+                Stored::Unread(one) => catalog.set_unread_profile(&key.name, Arc::new(UnreadProfile::read(*one))),
+            }
         }
         for key in self.keys(PRIVATE) {
-            catalog.set_private(&key, self.read(PRIVATE, &key).map(Arc::new));
+            match self.read(PRIVATE, &key).expect("it is there") {
+                Stored::Read(one) => catalog.set_private(&key, Some(Arc::new(one))),
+                Stored::Unread(one) => catalog.set_unread_private(&key, Arc::new(UnreadProfile::read(*one))),
+            }
         }
         for key in self.keys(SHOOT) {
-            let shoot = self.read::<Shoot>(SHOOT, &key);
-            catalog.set_shoot(&key, shoot.map(|shoot| Arc::new(KeptShoot::read(&shoot))));
+            let shoot = match self.read::<Stored<Shoot>>(SHOOT, &key).expect("it is there") {
+                Stored::Read(shoot) => KeptShoot::read(&shoot),
+                Stored::Unread(shoot) => KeptShoot::unread(&shoot),
+            };
+            catalog.set_shoot(&key, Some(Arc::new(shoot)));
         }
         catalog
     }
@@ -105,7 +118,7 @@ impl Model {
                 (&write.profile, false, &write.patch)
             }
             ProfilePlan::WriteStatus { write, told, .. } => {
-                self.events.extend(told.clone());
+                self.events.extend(told.iter().map(|told| told.message.clone()));
                 (&write.profile, true, &write.object)
             }
         };
@@ -150,7 +163,14 @@ impl Model {
         let catalog = self.catalog();
         for key in self.keys(SHOOT) {
             let shoot = catalog.shoot(&key).expect("it is there");
-            match shoot.profile.as_ref().expect("it names one") {
+            let Some(profile) = &shoot.profile else {
+                assert!(shoot.unclear.is_some(), "it names one");
+                continue;
+            };
+            if catalog.unread(profile).is_some() {
+                continue;
+            }
+            match profile {
                 ProfileKey::Cloud(name) => {
                     let offer = catalog.profile(name).unwrap_or_else(|| panic!("{key} lost CloudProfile {name}"));
                     assert_used(shoot, offer.parent.spec(), now);
