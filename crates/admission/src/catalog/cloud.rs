@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::catalog::{ACCEPT_CHILD_ERRORS, CloudProfileSpec, KeptProfile};
 use allotment_core::catalog::{
-    KeptShoot, Parent, ProfileKey, VersionKey, dropped_versions, faults_of_change, lacks_room, offers, stands_alone,
-    validate_cloud_profile,
+    KeptShoot, Parent, Part, ProfileKey, VersionKey, dropped_in_use, dropped_versions, faults_of_change, lacks_room,
+    offers, stands_alone, validate_cloud_profile,
 };
 use allotment_core::write::ObjectKey;
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
@@ -14,7 +14,7 @@ use allotment_machinery::json::Value;
 
 use super::case::{Case, Pair};
 use super::facts::{Facts, Family, Lookup};
-use super::named::{named, unread};
+use super::named::{dropped, named, unread};
 use crate::review::Denial;
 
 pub(super) fn wants(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Facts) -> Vec<Lookup> {
@@ -41,8 +41,54 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
             errors.push(FieldError::forbidden(&Path::new("spec"), detail));
         }
     }
+    errors.extend(changed_type(old, &pair.new, family));
+    found.warnings.extend(dropped_parts(old, &pair.new, family));
     found.warnings.extend(passed_over(&before, &after, family));
     if errors.is_empty() { Ok(found.warnings) } else { Err(Denial::Invalid(errors)) }
+}
+
+/// That a profile is for another provider than those who use it.
+fn changed_type(old: &CloudProfileSpec, new: &CloudProfileSpec, family: &Family) -> Option<FieldError> {
+    if old.type_ == new.type_ || old.type_.is_empty() {
+        return None;
+    }
+    let children = family.children.iter().filter(|(_, child)| child.metadata.deletion_timestamp.is_none());
+    let children: Vec<String> = children.map(|(key, _)| key.to_string()).collect();
+    let shoots: Vec<&ObjectKey> =
+        family.shoots.iter().filter(|(_, shoot)| shoot.is_live()).map(|(key, _)| key).collect();
+    let mut users = Vec::new();
+    if !children.is_empty() || !family.unread.is_empty() {
+        let unread = family.unread.iter().map(|key| format!("{key} (cannot be read)"));
+        users.push(format!("PrivateCloudProfiles {}", named(children.into_iter().chain(unread))));
+    }
+    if !shoots.is_empty() {
+        users.push(format!("Shoots {}", named(shoots)));
+    }
+    if users.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "it is used by {}, for provider {:?}: make another CloudProfile for the new one, or delete these before",
+        users.join(" and "),
+        old.type_
+    );
+    Some(FieldError::invalid(&Path::new("spec").child("type"), &new.type_, detail))
+}
+
+/// Machine types, volume types and regions that go, and that Shoots use. That versions in use go is refused.
+fn dropped_parts(old: &CloudProfileSpec, new: &CloudProfileSpec, family: &Family) -> Vec<String> {
+    let has_itself = |shoot: &KeptShoot, part: Part, name: &str| {
+        let Some(ProfileKey::Private(profile)) = &shoot.profile else { return false };
+        let Some(child) = child(family, profile) else { return false };
+        match part {
+            Part::MachineType => child.spec.machine_types.iter().any(|entry| entry.name == name),
+            Part::VolumeType => child.spec.volume_types.iter().any(|entry| entry.name == name),
+            Part::Region => child.spec.regions.iter().any(|entry| entry.name == name),
+        }
+    };
+    let shoots = family.shoots.iter().map(|(key, shoot)| (key, &**shoot));
+    let lost = dropped_in_use(old, new, shoots, has_itself, false);
+    lost.into_iter().take(MAX_ERRORS).map(|(path, users)| dropped(&path, &named(users))).collect()
 }
 
 /// Of whom it is not known whether they use a version that goes.

@@ -18,6 +18,11 @@ pub(super) fn names<'a>(shoots: impl IntoIterator<Item = &'a (ObjectKey, Arc<Kep
     named(shoots.into_iter().map(|(_, shoot)| shoot.shown()))
 }
 
+/// That a write drops what Shoots use.
+pub(super) fn dropped(path: &str, users: &str) -> String {
+    format!("{path}: is dropped, and Shoots {users} use it: they stay as they are, and nothing new takes it")
+}
+
 /// What cannot be read, where it may be among those that are meant.
 pub(super) fn unread<'a>(keys: impl IntoIterator<Item = &'a ObjectKey>) -> String {
     named(keys.into_iter().map(|key| format!("{key} (cannot be read)")))

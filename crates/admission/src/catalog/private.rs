@@ -5,16 +5,16 @@ use std::sync::OnceLock;
 
 use allotment_api::catalog::{PrivateCloudProfileStatus, RemovedVersion};
 use allotment_core::catalog::{
-    Found, KeptShoot, NoParent, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, gone_with, lacks_room,
-    needed, over, private_status, settled, validate_private_profile, why_no_parent,
+    Found, KeptShoot, NoParent, Offer, PrivateView, PrivateWrite, Verb, VersionKey, denial, dropped_in_use, gone_with,
+    lacks_room, needed, over, private_status, render, settled, validate_private_profile, why_no_parent,
 };
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 use allotment_machinery::json::{Map, Value};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use super::case::{Case, PrivatePair, Stage};
 use super::facts::{Facts, Lookup};
-use super::named::names;
+use super::named::{dropped, names};
 use crate::review::{Denial, Operation};
 
 /// A private profile that is written.
@@ -144,7 +144,10 @@ impl Private {
         match found {
             None => Err(Denial::Invalid(vec![self.no_parent(case, facts)])),
             Some(found) if !found.errors.is_empty() => Err(Denial::Invalid(found.errors)),
-            Some(found) => Ok(found.warnings),
+            Some(mut found) => {
+                found.warnings.extend(self.dropped(case, facts));
+                Ok(found.warnings)
+            }
         }
     }
 
@@ -157,6 +160,17 @@ impl Private {
             Some(_) => found.warnings.push(format!("{error}; it was so before")),
             None => found.errors.push(error),
         }
+    }
+
+    /// What of it goes with this write that Shoots use.
+    fn dropped(&self, case: &Case<'_>, facts: &Facts) -> Vec<String> {
+        let users = facts.users(case.name());
+        let offer = facts.profile(&self.pair.new.parent.name);
+        let (Some(old), Some(offer), false) = (&self.pair.old, offer, users.is_empty()) else { return Vec::new() };
+        let (before, after) = (render(&offer.parent, old).spec, render(&offer.parent, &self.pair.new).spec);
+        let shoots = users.iter().map(|user| (user, &*user.1));
+        let lost = dropped_in_use(&before, &after, shoots, |_, _, _| false, true);
+        lost.into_iter().take(MAX_ERRORS).map(|(path, users)| dropped(&path, &names(users))).collect()
     }
 
     /// The status that the object gets by this write.

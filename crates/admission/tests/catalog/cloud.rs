@@ -282,3 +282,42 @@ fn what_cannot_be_read_is_refused_with_its_field() {
     let legacy = json!({"metadata": {"name": "x"}, "spec": {"cloudProfileName": 3}});
     world.refused("alice", "Shoot", &Value::Null, &legacy, &["spec: Invalid value"]);
 }
+
+#[test]
+fn a_cloud_profile_stays_for_the_provider_of_those_who_use_it() {
+    let mut spec = parent_spec();
+    spec["type"] = serde_json::json!("other");
+    let changed = object("CloudProfile", "", "central", spec);
+    let user = shoot("s", on_central(), "1.31.0");
+    let of_child = shoot("c", on_mine(), "1.31.0");
+    let used = "spec.type: Invalid value: \"other\": it is used by";
+    let world = World::default().profile(parent()).private(private(types("large"))).shoot(of_child);
+    let both = format!("{used} PrivateCloudProfiles team/mine and Shoots team/c, for provider \"local\"");
+    world.refused("root", "CloudProfile", &parent(), &changed, &[&both, "make another CloudProfile"]);
+    let world = World::default().profile(parent()).shoot(user.clone());
+    world.refused("root", "CloudProfile", &parent(), &changed, &[&format!("{used} Shoots team/s, for")]);
+    let leaving = World::default().profile(parent()).shoot(going(&user)).private(going(&private(types("large"))));
+    leaving.write("root", "CloudProfile", &parent(), &changed).expect("those that go do not count");
+    World::default().profile(parent()).write("root", "CloudProfile", &parent(), &changed).expect("nobody uses it");
+}
+
+#[test]
+fn who_drops_what_shoots_use_of_a_cloud_profile_is_warned() {
+    let mut spec = parent_spec();
+    spec["machineTypes"] = serde_json::json!([]);
+    spec["regions"] = serde_json::json!([]);
+    let dropped = object("CloudProfile", "", "central", spec);
+    let user = shoot("s", on_central(), "1.31.0");
+    let of_child = shoot("c", on_mine(), "1.31.0");
+    let world = World::default().profile(parent()).private(private(types("small"))).shoot(of_child).shoot(user.clone());
+    let (_, warnings) = world.write("root", "CloudProfile", &parent(), &dropped).expect("accepted");
+    let stays = "they stay as they are, and nothing new takes it";
+    let expect = [
+        format!("spec.machineTypes[small]: is dropped, and Shoots team/s use it: {stays}"),
+        format!("spec.regions[here]: is dropped, and Shoots team/s, team/c use it: {stays}"),
+    ];
+    assert_eq!(warnings, expect, "the child has the machine type itself");
+    let world = World::default().profile(parent()).shoot(going(&user));
+    let (_, warnings) = world.write("root", "CloudProfile", &parent(), &dropped).expect("accepted");
+    assert_eq!(warnings, [""; 0]);
+}

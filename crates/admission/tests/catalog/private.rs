@@ -285,3 +285,46 @@ fn a_conflict_is_warned_of_and_the_parent_may_come_later() {
     let (_, warnings) = after.write("alice", "PrivateCloudProfile", &first, &private(more)).expect("accepted");
     assert!(warnings.iter().any(|text| text.starts_with("spec.machineTypes[large]")), "{warnings:?}");
 }
+
+#[test]
+fn who_drops_what_shoots_of_the_namespace_use_is_warned() {
+    let mut spec = types("large");
+    spec["machineImages"] =
+        serde_json::json!([{"name": "own", "versions": [{"version": "1.0.0"}, {"version": "2.0.0"}]}]);
+    spec["volumeTypes"] = serde_json::json!([{"name": "fast", "class": "premium"}]);
+    spec["regions"] = serde_json::json!([{"name": "there"}]);
+    let stored = private(spec.clone());
+    let user = |name: &str| {
+        let worker = serde_json::json!({"name": "w", "machine": {"type": "large", "image": {"name": "own", "version": "1.0.0"}},
+            "dataVolumes": [{"type": "fast"}]});
+        let spec = serde_json::json!({"cloudProfile": on_mine(), "region": "there", "provider": {"type": "local", "workers": [worker]}});
+        object("Shoot", "team", name, spec)
+    };
+    let mut world = World::default().profile(parent()).private(stored.clone()).shoot(going(&user("gone")));
+    for number in 0..12 {
+        world = world.shoot(user(&format!("s{number:02}")));
+    }
+    let all = "s00, s01, s02, s03, s04, s05, s06, s07, s08, s09 and 2 more";
+    let said = |what: &str| {
+        format!("{what}: is dropped, and Shoots {all} use it: they stay as they are, and nothing new takes it")
+    };
+    let (_, warnings) = world
+        .write(
+            "platform-admin",
+            "PrivateCloudProfile",
+            &stored,
+            &private(serde_json::json!({"machineImages": spec["machineImages"]})),
+        )
+        .expect("accepted");
+    assert_eq!(
+        warnings,
+        ["spec.machineTypes[large]", "spec.regions[there]", "spec.volumeTypes[fast]"].map(said).as_slice()
+    );
+    spec["machineImages"] = serde_json::json!([{"name": "own", "versions": [{"version": "2.0.0"}]}]);
+    let (_, warnings) = world.write("root", "PrivateCloudProfile", &stored, &private(spec.clone())).expect("accepted");
+    assert_eq!(warnings, [said("spec.machineImages[own].versions[1.0.0]")]);
+    // What was not used goes without a word, and what stays is not told.
+    let (_, warnings) =
+        world.write("root", "PrivateCloudProfile", &private(spec.clone()), &private(spec)).expect("accepted");
+    assert_eq!(warnings, [""; 0]);
+}

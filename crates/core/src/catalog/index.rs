@@ -10,6 +10,7 @@ use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::parent::Parent;
+use super::parts::{Part, used_parts};
 use super::reference::{ProfileKind, Reference, used_profile};
 use super::unread::{Unclear, UnreadProfile, profile_of, shown};
 use super::usage::{used_images, used_kubernetes};
@@ -91,6 +92,7 @@ pub struct KeptShoot {
     pub unclear: Option<Unclear>,
     kubernetes: BTreeSet<String>,
     images: BTreeSet<(String, String)>,
+    parts: BTreeSet<(Part, String)>,
 }
 
 impl KeptShoot {
@@ -100,7 +102,8 @@ impl KeptShoot {
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let profile = used_profile(&shoot.spec).map(|named| ProfileKey::of(&named, namespace));
         let (kubernetes, images) = versions_of(&shoot.spec);
-        KeptShoot { metadata, profile, unclear: None, kubernetes, images }
+        let parts = used_parts(&shoot.spec).map(|(part, name)| (part, name.to_owned())).collect();
+        KeptShoot { metadata, profile, unclear: None, kubernetes, images, parts }
     }
 
     /// What there is to know of a Shoot that cannot be read.
@@ -109,7 +112,8 @@ impl KeptShoot {
         let profile = profile_of(&shoot.spec, metadata.namespace.as_deref().unwrap_or_default());
         let unclear = Some(Unclear { why: shoot.why.clone(), profile: profile.is_err() });
         let (kubernetes, images) = (BTreeSet::new(), BTreeSet::new());
-        KeptShoot { metadata, profile: profile.unwrap_or_default(), unclear, kubernetes, images }
+        let profile = profile.unwrap_or_default();
+        KeptShoot { metadata, profile, unclear, kubernetes, images, parts: BTreeSet::new() }
     }
 
     /// Whether it uses that profile, or may.
@@ -152,6 +156,11 @@ impl KeptShoot {
     pub fn versions(&self) -> impl Iterator<Item = VersionKey<'_>> {
         let kubernetes = self.kubernetes.iter().map(|version| VersionKey::Kubernetes(version));
         kubernetes.chain(self.images.iter().map(|(image, version)| VersionKey::Image(image, version)))
+    }
+
+    /// What else of its profile it is known to use.
+    pub fn parts(&self) -> impl Iterator<Item = (Part, &str)> {
+        self.parts.iter().map(|(part, name)| (*part, name.as_str()))
     }
 
     /// Whether its deletion has not begun. Of those that go nothing keeps a version.
