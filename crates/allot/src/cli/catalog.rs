@@ -54,9 +54,10 @@ pub(crate) struct CatalogRender {
 Examples:
   allot catalog lint central.yaml team.yaml
   allot catalog lint --strict --at 2027-01-01T00:00:00Z central.yaml team.yaml
+  allot catalog lint --server team.yaml
 
-It ends with code 0 if there are no errors, 1 if there are some, 2 if a file cannot be read or holds no profile, or \
-the command line is wrong. An error \
+With --server parents that stand in none of the files are those that the server has. It ends with code 0 if there are no errors, 1 if there are some, 2 if a file cannot be read or holds no profile, the \
+server cannot be asked, or the command line is wrong. An error \
 is what the API refuses, slips of the pen included; with --strict every warning is one.")]
 pub(crate) struct CatalogLint {
     /// Files with CloudProfiles and PrivateCloudProfiles
@@ -68,6 +69,9 @@ pub(crate) struct CatalogLint {
     /// Take warnings for errors
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Ask the server for parents that are in none of the files
+    #[arg(long)]
+    pub(crate) server: bool,
 }
 
 /// `allot catalog diff`

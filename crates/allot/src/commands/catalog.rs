@@ -7,11 +7,16 @@ mod expiring;
 mod files;
 mod judged;
 
+use std::collections::BTreeMap;
+
 use allotment_machinery::json::Value;
 use allotment_machinery::yaml;
 
+use self::files::Kind;
 use self::judged::{Aim, Finding, Judged, Level, Over};
-use crate::cli::{CatalogLint, CatalogRender, DocumentFormat};
+use crate::cli::{CatalogLint, CatalogRender, DocumentFormat, Target};
+use crate::client::Platform;
+use crate::commands::profiles;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output;
 use crate::platform::seams;
@@ -42,10 +47,26 @@ pub(crate) fn render(arguments: &CatalogRender) -> Outcome {
     }
 }
 
-/// Prints what is wrong.
-pub(crate) fn lint(arguments: &CatalogLint) -> Outcome {
+/// Judges the profiles of the files, over parents of the server where that is asked for.
+async fn judge(target: &Target, arguments: &CatalogLint) -> Result<Judged, Failure> {
     let now = arguments.at.unwrap_or_else(|| seams().now());
-    let judged = Judged::of(&arguments.files, now).map_err(|failure| Failure { code: Code::Denied, ..failure })?;
+    let documents = files::read(&arguments.files, &Kind::PROFILES)?;
+    if !arguments.server {
+        return Judged::over(&documents, None, now);
+    }
+    let platform = Platform::connect(target).await?;
+    let mut parents = BTreeMap::new();
+    for name in judged::lacking(&documents) {
+        if let Some(offer) = profiles::cloud_profile_if_there(&platform, &name).await? {
+            parents.insert(name, Some((offer.parent, None)));
+        }
+    }
+    Judged::over(&documents, Some(parents), now)
+}
+
+/// Prints what is wrong.
+pub(crate) async fn lint(target: &Target, arguments: &CatalogLint) -> Outcome {
+    let judged = judge(target, arguments).await.map_err(|failure| Failure { code: Code::Denied, ..failure })?;
     let is_error = |finding: &&Finding| arguments.strict || finding.level != Level::Warning;
     let lines: Vec<String> = judged
         .findings

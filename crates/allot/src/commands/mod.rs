@@ -49,7 +49,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Top(arguments) => top::run(target, arguments).await,
         Command::Simulate(arguments) => simulate::run(target, arguments).await,
         Command::Catalog(Catalog::Render(arguments)) => catalog::render(&arguments),
-        Command::Catalog(Catalog::Lint(arguments)) => catalog::lint(&arguments),
+        Command::Catalog(Catalog::Lint(arguments)) => catalog::lint(target, &arguments).await,
         Command::Catalog(Catalog::Diff(arguments)) => catalog::diff(target, &arguments).await,
         Command::Catalog(Catalog::Expiring(arguments)) => catalog::expiring(target, &arguments).await,
         Command::Store(Store::Check(arguments)) => store::check(arguments).await,

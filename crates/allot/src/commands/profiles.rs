@@ -40,6 +40,13 @@ pub(super) async fn cloud_profile(platform: &Platform, name: &str) -> anyhow::Re
     Ok(Offer::new(get(&all, "CloudProfile", name, name).await?))
 }
 
+/// The same; nothing where it is not there.
+pub(super) async fn cloud_profile_if_there(platform: &Platform, name: &str) -> anyhow::Result<Option<Offer>> {
+    let all = Api::<CloudProfile>::all(platform.client.clone());
+    let found = all.get_opt(name).await;
+    Ok(found.map_err(|error| anyhow!("CloudProfile {name}: {}", client::explain(&error)))?.map(Offer::new))
+}
+
 /// One object; `place` is what it is called in what goes wrong.
 pub(super) async fn get<K>(api: &Api<Stored<K>>, kind: &str, place: &str, name: &str) -> anyhow::Result<K>
 where

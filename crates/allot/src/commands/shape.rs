@@ -60,23 +60,49 @@ pub(super) fn documents_of(path: &Path, kind: &str, api_version: &str) -> anyhow
             let text = format!("warning: {}: {}: {key}; the last one counts", shown(path), key.path);
             output::note(&output::on_a_line(&text));
         }
-        let mut value: Value = serde_json::from_slice(&document.value.to_vec())?;
-        let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
-        let (found, version) = (text(&value, "kind"), text(&value, "apiVersion"));
-        if found != kind || version.split('/').next() != group {
-            let unnamed = found.is_empty();
-            other =
-                Some(if unnamed { "something without a kind".to_owned() } else { format!("a {found} ({version})") });
-            continue;
+        for mut value in items(serde_json::from_slice(&document.value.to_vec())?, kind) {
+            let (found, version) = (member(&value, "kind"), member(&value, "apiVersion"));
+            if found != kind || version.split('/').next() != group {
+                other = Some(match found {
+                    "" => "something without a kind".to_owned(),
+                    found => format!("a {found} ({version})"),
+                });
+                continue;
+            }
+            if !value["metadata"].is_object() {
+                value["metadata"] = json!({});
+            }
+            objects.push(value);
         }
-        if !value["metadata"].is_object() {
-            value["metadata"] = json!({});
-        }
-        objects.push(value);
     }
     match other.filter(|_| objects.is_empty()) {
         Some(other) => bail!("{} holds {other}, and a {kind} of {api_version} is wanted", shown(path)),
         None => Ok(objects),
+    }
+}
+
+fn member<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+/// What a list holds, as kubectl prints it; of anything else itself. A list of one kind may leave to itself what its items are.
+fn items(mut value: Value, kind: &str) -> Vec<Value> {
+    let of_kind = member(&value, "kind").strip_suffix("List") == Some(kind);
+    let is_list = of_kind || (member(&value, "kind"), member(&value, "apiVersion")) == ("List", "v1");
+    let version = value["apiVersion"].clone();
+    match value.get_mut("items").filter(|_| is_list).map(Value::take) {
+        Some(Value::Array(items)) if of_kind => {
+            let of_list = |mut item: Value| {
+                if let Some(members) = item.as_object_mut() {
+                    members.entry("apiVersion").or_insert_with(|| version.clone());
+                    members.entry("kind").or_insert_with(|| json!(kind));
+                }
+                item
+            };
+            items.into_iter().map(of_list).collect()
+        }
+        Some(Value::Array(items)) => items,
+        _ => vec![value],
     }
 }
 

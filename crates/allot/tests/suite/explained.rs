@@ -172,6 +172,17 @@ async fn a_shoot_of_a_file_is_told_of_a_profile_that_goes_or_is_not_there() {
         std::fs::write(&file, value.to_string()).expect("a file is written");
         let (code, out, err) = run(&folder, &kubeconfig, &["explain", "shoot", "-f", file.to_str().expect("a path")]);
         assert_eq!(code, Some(0), "{err}");
+        // A list of it alone, as kubectl prints it, is it.
+        let lists = [
+            serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [value]}),
+            serde_json::json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "ShootList",
+                "items": [{"metadata": value["metadata"], "spec": value["spec"]}]}),
+        ];
+        for list in lists {
+            std::fs::write(&file, list.to_string()).expect("a file is written");
+            let listed = run(&folder, &kubeconfig, &["explain", "shoot", "-f", file.to_str().expect("a path")]);
+            assert_eq!((listed.0, &listed.1), (Some(0), &out), "{}", listed.2);
+        }
         out
     };
     let out = explain("own");
@@ -181,4 +192,25 @@ async fn a_shoot_of_a_file_is_told_of_a_profile_that_goes_or_is_not_there() {
     assert!(out.contains("verdict    it would be refused: PrivateCloudProfile team-green/none is not there"), "{out}");
     let (_, out, _) = run(&folder, &kubeconfig, &["explain", "shoot", "shop", "-n", "team-green"]);
     assert!(out.contains("deletion   its profile is being deleted, and waits for this Shoot"), "{out}");
+}
+
+#[tokio::test]
+async fn lint_takes_parents_of_the_server_where_that_is_asked_for() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let kubeconfig = folder.kubeconfig();
+    let file = format!("{EXAMPLES}longer.yaml");
+    let lint = |more: &[&str]| run(&folder, &kubeconfig, &[&["catalog", "lint", file.as_str()], more].concat());
+    let (code, out, _) = lint(&["--server"]);
+    let missing = "CloudProfile \"central\" is neither in the files nor on the server: make it, or add its file";
+    assert!(code == Some(1) && out.contains(missing), "{code:?} {out}");
+    apply(&admin, "central.yaml").await;
+    let (code, out, err) = lint(&["--server"]);
+    assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+    let (code, out, _) = lint(&[]);
+    assert!(code == Some(1) && out.contains("is in none of the files: add its file"), "{code:?} {out}");
+    let nowhere = folder.0.join("nowhere");
+    let (code, out, err) = run(&folder, &nowhere, &["catalog", "lint", "--server", &file]);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
 }

@@ -99,7 +99,26 @@ impl Over {
 }
 
 /// A CloudProfile, and its providerConfig to the letter.
-type Known = (Parent, Option<Value>);
+pub(super) type Known = (Parent, Option<Value>);
+
+/// CloudProfiles by name; nothing of those that would be refused.
+pub(super) type Parents = BTreeMap<String, Option<Known>>;
+
+/// What private profiles are judged with.
+struct Given<'a> {
+    parents: &'a Parents,
+    bounds: &'a Bounds,
+    /// What to say of a parent that is not there.
+    missing: &'static str,
+}
+
+/// The parents that are not among the profiles themselves.
+pub(super) fn lacking(documents: &[Document]) -> BTreeSet<String> {
+    let is_there = |name: &String| documents.iter().any(|one| one.kind == Kind::Public && one.name == *name);
+    let private = documents.iter().filter(|document| document.kind != Kind::Public);
+    let named = private.filter_map(|document| Some(document.spec::<PrivateCloudProfileSpec>().ok()?.parent.name));
+    named.filter(|name| !name.is_empty() && !is_there(name)).collect()
+}
 
 impl Judged {
     /// What is right of some files, its warnings told; nothing of it where the API would refuse anything.
@@ -124,11 +143,19 @@ impl Judged {
         Ok(judged.rendered)
     }
 
-    pub(super) fn of(files: &[PathBuf], now: Timestamp) -> Result<Judged, Failure> {
-        let documents = files::read(files, &Kind::PROFILES)?;
+    fn of(files: &[PathBuf], now: Timestamp) -> Result<Judged, Failure> {
+        Judged::over(&files::read(files, &Kind::PROFILES)?, None, now)
+    }
+
+    /// The same of what was read, over the parents among it and those of a server, if that was asked.
+    pub(super) fn over(documents: &[Document], given: Option<Parents>, now: Timestamp) -> Result<Judged, Failure> {
+        let missing = match given {
+            Some(_) => "is neither in the files nor on the server: make it, or add its file",
+            None => "is in none of the files: add its file",
+        };
+        let mut parents = given.unwrap_or_default();
         let bounds = Bounds::new()?;
         let mut judged = Judged::default();
-        let mut parents: BTreeMap<String, Option<Known>> = BTreeMap::new();
         for document in documents.iter().filter(|document| document.kind == Kind::Public) {
             judged.slips(document);
             let known = judged.cloud_profile(document, &bounds, now);
@@ -146,7 +173,7 @@ impl Judged {
                 continue;
             }
             let is_private = |name: &str| name != document.name && all.contains(&(document.namespace.as_str(), name));
-            judged.private_profile(document, (&parents, &bounds), &is_private, now);
+            judged.private_profile(document, &Given { parents: &parents, bounds: &bounds, missing }, &is_private, now);
         }
         Ok(judged)
     }
@@ -206,20 +233,20 @@ impl Judged {
     fn private_profile(
         &mut self,
         document: &Document,
-        (parents, bounds): (&BTreeMap<String, Option<Known>>, &Bounds),
+        given: &Given<'_>,
         is_private: &dyn Fn(&str) -> bool,
         now: Timestamp,
     ) {
-        let Some(spec) = self.spec::<PrivateCloudProfileSpec>(document, bounds) else { return };
+        let Some(spec) = self.spec::<PrivateCloudProfileSpec>(document, given.bounds) else { return };
         let wanted = &spec.parent.name;
-        let (parent, config) = match parents.get(wanted) {
+        let (parent, config) = match given.parents.get(wanted) {
             Some(Some(known)) => known,
             Some(None) => {
                 return self
                     .error(document, format!("spec.parent: CloudProfile {wanted:?} would be refused, see there"));
             }
             None => {
-                let missing = format!("CloudProfile {wanted:?} is in none of the files: add its file");
+                let missing = format!("CloudProfile {wanted:?} {}", given.missing);
                 let there = match is_private(wanted) {
                     true => NoParent::Private(&document.namespace),
                     false => NoParent::Missing(&missing),
