@@ -90,7 +90,7 @@ pub(super) fn unavailable(regions: &[Shared<Region>], profile: &CloudProfileSpec
             let unknown: Vec<&str> = names.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
             if !unknown.is_empty() {
                 let path = Path::new("spec").child("regions").key(&region.name).child("zones").key(&zone.name);
-                let names = listed(unknown.into_iter(), MOST_NAMED);
+                let names = listed(unknown, MOST_NAMED);
                 found.warn(|| format!("{}: the profile has no {what} {names}", path.child(field)));
             }
         };
