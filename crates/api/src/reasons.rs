@@ -412,5 +412,7 @@ spelled! {
         DeletionBlocked,
         /// The spec of a profile or a Shoot cannot be read: it is passed over until it is put right.
         Unreadable,
+        /// Entries of a private profile are wrong under what its CloudProfile became, and left out.
+        Invalid,
     }
 }

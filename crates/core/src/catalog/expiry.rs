@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::catalog::{CloudProfileSpec, Date, ExpiredInUse, PrivateCloudProfileSpec, RemovedVersion};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::dates::later;
 use super::parent::Parent;
@@ -13,6 +13,10 @@ use super::versions::{VersionKey, dated, without};
 const MAX_REMOVED: usize = 1_000;
 /// Most bytes that these may take as JSON: they stand in an annotation and in the status.
 const MAX_REMOVED_BYTES: usize = 192 * 1024;
+
+/// How long after its date a version is kept that goes only where nobody uses it: a Shoot that was admitted in the last instant
+/// has been stored by then. API servers wait ten seconds for the webhook that admits it, and a moment for what stores it.
+const SETTLE: SignedDuration = SignedDuration::from_secs(15);
 
 /// Most Shoots that are named for one version that they keep.
 const MOST_SHOOTS: usize = 20;
@@ -31,7 +35,7 @@ pub struct Expiry<S> {
 }
 
 /// What goes out of a private profile at `now`. `shoots` names the live Shoots of its namespace that use a version of an
-/// image through it: such a version stays if the private profile alone has it.
+/// image through it: such a version stays if the private profile alone has it, and in any case for the moment that it takes to know them.
 pub fn expire_private_profile(
     spec: &PrivateCloudProfileSpec,
     parent: &Parent,
@@ -47,10 +51,15 @@ pub fn expire_private_profile(
             next = earlier(next, at);
             continue;
         }
-        let users = match key {
-            VersionKey::Image(image, version) if inherited.is_none() => shoots(image, version),
-            VersionKey::Image(..) | VersionKey::Kubernetes(_) => Vec::new(),
+        let own_image = match key {
+            VersionKey::Image(image, version) if inherited.is_none() => Some((image, version)),
+            VersionKey::Image(..) | VersionKey::Kubernetes(_) => None,
         };
+        let users = own_image.map(|(image, version)| shoots(image, version)).unwrap_or_default();
+        if own_image.is_some() && users.is_empty() && !has_settled(at, now) {
+            next = earlier(next, settled_at(at));
+            continue;
+        }
         let (path, version, expired_at) = (key.to_string(), key.version().to_owned(), date.clone());
         if users.is_empty() {
             gone.insert(key);
@@ -98,7 +107,11 @@ pub fn expire_cloud_profile<'a>(
         let Some((date, at)) = latest.and_then(|date| Some((date, date.at()?))) else { continue };
         if at > now {
             next = earlier(next, at);
-        } else if !is_used(&key) {
+        } else if is_used(&key) {
+            // Who uses it now may stop at any time; that is looked at then.
+        } else if !has_settled(at, now) {
+            next = earlier(next, settled_at(at));
+        } else {
             gone.insert(key);
             let (path, version) = (key.to_string(), key.version().to_owned());
             removed.push(RemovedVersion { path, version, expired_at: date.clone(), removed_at: Date::of(now) });
@@ -109,6 +122,15 @@ pub fn expire_cloud_profile<'a>(
         CloudProfileSpec { kubernetes, machine_images, ..spec.clone() }
     });
     Expiry { spec: left, removed: sorted(removed), in_use: Vec::new(), next }
+}
+
+/// Whether whoever was admitted before that date is known by `now`.
+pub(super) fn has_settled(date: Timestamp, now: Timestamp) -> bool {
+    settled_at(date) <= now
+}
+
+fn settled_at(date: Timestamp) -> Timestamp {
+    date.checked_add(SETTLE).unwrap_or(Timestamp::MAX)
 }
 
 fn earlier(one: Option<Timestamp>, other: Timestamp) -> Option<Timestamp> {

@@ -316,7 +316,8 @@ fn paths(removed: &[RemovedVersion]) -> String {
     listed(removed.iter().map(|one| format!("{} ({})", one.path, one.expired_at)), MOST_PATHS)
 }
 
-/// What to tell of what a status says first: that a deletion waits, that the profile cannot be read.
+/// What to tell of what a status says first: that a deletion waits, that the profile cannot be read, that it is wrong under
+/// what its parent became, or how many are.
 fn begins(before: &[Condition], write: &StatusWrite) -> Vec<Told> {
     let waits = newly(before, write, ConditionType::InUse, CatalogReason::DeletionBlocked);
     let waits = waits.map(|said| Told {
@@ -329,7 +330,22 @@ fn begins(before: &[Condition], write: &StatusWrite) -> Vec<Told> {
     };
     let unread = newly(before, write, says, CatalogReason::Unreadable);
     let unread = unread.map(|said| Told { reason: EventReason::Unreadable, message: said.message.clone() });
-    waits.into_iter().chain(unread).collect()
+    let invalid = match &write.profile {
+        ProfileKey::Private(_) => newly(before, write, says, CatalogReason::Invalid)
+            .map(|said| format!("some of it is wrong under what its CloudProfile is now: {}", said.message)),
+        // They become so one after another.
+        ProfileKey::Cloud(_) => find_condition(&write.kept.conditions, says)
+            .filter(|said| invalid_told(Some(said)) > invalid_told(find_condition(before, says)))
+            .map(|said| said.message.clone()),
+    };
+    let invalid = invalid.map(|message| Told { reason: EventReason::Invalid, message });
+    waits.into_iter().chain(unread).chain(invalid).collect()
+}
+
+/// How many private profiles a condition says are invalid; its text begins with that.
+fn invalid_told(said: Option<&Condition>) -> usize {
+    let said = said.filter(|said| said.reason == CatalogReason::Invalid.as_str());
+    said.and_then(|said| said.message.split(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
 /// A condition that a status gives that reason, where it had another one before.

@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::dates::{has_passed, later};
 use super::entries::{self, Found};
+use super::expiry::has_settled;
 use super::lineage::faults_of_reference;
 use super::parent::Parent;
 use super::profile;
@@ -57,8 +58,14 @@ impl<'a> PrivateWrite<'a> {
         let inherited = self.parent.date(key);
         match stored.get(key) {
             Some(stored) if *stored == date => {
-                let is_needed = matches!(key, VersionKey::Image(image, version) if inherited.is_none() && (self.in_use)(image, version));
-                has_passed(self.effective(key, date), self.now) && !is_needed
+                let holds = self.effective(key, date);
+                match key {
+                    VersionKey::Image(image, version) if inherited.is_none() => {
+                        let at = holds.and_then(Date::at);
+                        at.is_some_and(|at| has_settled(at, self.now)) && !(self.in_use)(image, version)
+                    }
+                    VersionKey::Image(..) | VersionKey::Kubernetes(_) => has_passed(holds, self.now),
+                }
             }
             _ => has_passed(date.or(inherited.flatten()), self.now) && self.was_removed(key, date),
         }

@@ -38,7 +38,9 @@ fn entries_go_one_by_one_as_their_dates_pass_and_the_next_date_is_told() {
     let expect = [
         ("2024-06-01T00:00:00Z", &[][..]),
         ("2025-01-01T00:00:00Z", &["spec.kubernetes.versions[1.29.1]"]),
-        ("2026-03-01T00:00:00Z", &["spec.machineImages[own].versions[5]"]),
+        // Who was admitted in the last instant is known then.
+        ("2026-03-01T00:00:00Z", &[]),
+        ("2026-03-01T00:00:15Z", &["spec.machineImages[own].versions[5]"]),
         ("2026-06-01T00:00:00Z", &["spec.machineImages[i].versions[1]"]),
         ("2027-01-01T00:00:00Z", &["spec.kubernetes.versions[1.30.2]"]),
     ];
@@ -79,6 +81,24 @@ fn what_the_private_profile_alone_has_stays_while_shoots_use_it() {
 }
 
 #[test]
+fn who_was_admitted_in_the_last_instant_is_waited_for() {
+    let own = parent(OWN);
+    let check = |now: &str, user: &str, goes: bool, stays: bool| {
+        let users = |_: &str, version: &str| if version == user { vec!["s".to_owned()] } else { Vec::new() };
+        let expiry = expire_private_profile(&private(ADDED), &own, users, at(now));
+        let path = "spec.machineImages[own].versions[5]";
+        assert_eq!(paths(&expiry.removed).contains(&path), goes, "{now}");
+        assert_eq!(expiry.in_use.iter().any(|one| one.path == path), stays, "{now}");
+    };
+    check("2026-03-01T00:00:00Z", "", false, false);
+    check("2026-03-01T00:00:14.999Z", "", false, false);
+    // Its Shoot was stored meanwhile.
+    check("2026-03-01T00:00:14.999Z", "5", false, true);
+    check("2026-03-01T00:00:15Z", "5", false, true);
+    check("2026-03-01T00:00:15Z", "", true, false);
+}
+
+#[test]
 fn a_version_of_a_cloud_profile_goes_after_the_last_date_of_all_that_extend_it() {
     let own = parent(OWN);
     let (one, other) = (private(ADDED), private(&ADDED.replace("2027-01-01", "2030-01-01")));
@@ -100,7 +120,9 @@ fn a_version_of_a_cloud_profile_goes_after_the_last_date_of_all_that_extend_it()
     let all =
         ["spec.kubernetes.versions[1.29.1]", "spec.kubernetes.versions[1.30.2]", "spec.machineImages[i].versions[1]"];
     check("2029-12-31T00:00:00Z", "", &[all[0], all[2]], Some("2030-01-01T00:00:00Z"));
-    check("2030-01-01T00:00:00Z", "", &all, None);
+    check("2030-01-01T00:00:00Z", "", &[all[0], all[2]], Some("2030-01-01T00:00:15Z"));
+    check("2030-01-01T00:00:14Z", all[1], &[all[0], all[2]], None);
+    check("2030-01-01T00:00:15Z", "", &all, None);
     assert_eq!(cloud(OWN), *own.spec());
 }
 
