@@ -9,7 +9,7 @@ use allotment_api::requests::{
     AccessPolicy, AccessRequest, Cluster, ClusterProvider, ClusterRequest, ClusterRequestGrant, ExistingConfig,
     KindConfig, ProviderConfig, Purpose, TraitEquivalence,
 };
-use allotment_core::catalog::Catalog;
+use allotment_core::catalog::{Catalog, ProfileKey};
 use allotment_core::requests::Snapshot;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -73,6 +73,15 @@ impl Controllers {
     pub fn with_catalog<T>(&self, look: impl FnOnce(&Catalog) -> T) -> Option<T> {
         let catalog = self.catalog.as_ref().filter(|catalog| catalog.synced.reached(catalog::KINDS))?;
         Some(catalog.world.with(look))
+    }
+
+    /// Brings what [`Controllers::with_catalog`] shows of a profile's users up to what the API says now. False: it could not be,
+    /// and whoever has to know lists them.
+    pub async fn catch_up(&self, client: &Client, profile: &ProfileKey) -> bool {
+        let Some(catalog) = self.catalog.as_ref().filter(|catalog| catalog.synced.reached(catalog::KINDS)) else {
+            return false;
+        };
+        catalog::catch_up(client, &catalog.world, profile).await.unwrap_or(false)
     }
 
     /// Whether no provider waits to say what it offers, and no Cluster for its provider's turn. One whose turn failed, and

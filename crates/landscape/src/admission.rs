@@ -7,16 +7,17 @@ use allotment_admission::catalog::{Case, Stage, Write, is_judged};
 use allotment_admission::{Caller, Concerns, Config, Denial, Operation, Request, concerns, is_watched, review, stamp};
 use allotment_api::names::{is_judged_group, provider_of_user};
 use allotment_apiserver::auth::UserInfo;
-use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
+use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, AdmissionTurn, InProcessAdmission};
 use allotment_apiserver::status::{About, ApiError};
 use allotment_controllers::Controllers;
-use allotment_core::catalog::Catalog;
+use allotment_core::catalog::{Catalog, ProfileKey};
 use allotment_machinery::json;
 use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
 use kube::Client;
 
 use crate::catalog::{Known, Lookups};
+use crate::turns::{Needs, Turns};
 
 /// The user name of the platform's own controllers.
 pub const CONTROLLERS: &str = "system:allotment:controllers";
@@ -38,6 +39,7 @@ pub(crate) struct OurKinds {
     controllers: RwLock<Option<Arc<Controllers>>>,
     /// For the catalog's kinds; nothing where they are somebody else's.
     lookups: Option<Lookups>,
+    turns: Turns,
 }
 
 impl fmt::Debug for OurKinds {
@@ -50,7 +52,13 @@ impl OurKinds {
     /// Admission that knows the platform's own identity, by its user name.
     pub(crate) fn new(platform_user: &str, clock: Arc<dyn Clock>) -> Self {
         let config = Config { platform_users: [platform_user.to_owned()].into() };
-        OurKinds { config, clock, controllers: RwLock::default(), lookups: Some(Lookups::default()) }
+        OurKinds {
+            config,
+            clock,
+            controllers: RwLock::default(),
+            lookups: Some(Lookups::default()),
+            turns: Turns::default(),
+        }
     }
 
     /// The same where the catalog's kinds are somebody else's.
@@ -124,11 +132,20 @@ fn operation(request: &AdmissionRequest<'_>) -> Option<Operation> {
     }
 }
 
+#[async_trait]
 impl Known for OurKinds {
     fn with_catalog(&self, look: &mut dyn FnMut(&Catalog)) {
         let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(controllers) = controllers {
             controllers.with_catalog(|catalog| look(catalog));
+        }
+    }
+
+    async fn catch_up(&self, client: &Client, profile: &ProfileKey) -> bool {
+        let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match controllers {
+            Some(controllers) => controllers.catch_up(client, profile).await,
+            None => false,
         }
     }
 }
@@ -138,6 +155,27 @@ impl OurKinds {
     /// What looks things up for a write, if it is of one of these kinds.
     fn lookups(&self, request: &AdmissionRequest<'_>) -> Option<&Lookups> {
         self.lookups.as_ref().filter(|_| is_judged(request.group, request.kind))
+    }
+
+    /// The turns of a write of the catalog, that of a private profile before its parent's.
+    async fn turn_of(&self, needs: Needs, lookups: &Lookups) -> Option<AdmissionTurn> {
+        match needs {
+            Needs::Nothing => None,
+            Needs::Cloud(name) => Some(self.turns.alone(ProfileKey::Cloud(name)).await),
+            Needs::Private(key, parent) => {
+                let own = self.turns.alone(ProfileKey::Private(key)).await;
+                Some(Box::new((own, self.turns.shared(ProfileKey::Cloud(parent)).await)))
+            }
+            Needs::Use(ProfileKey::Cloud(name)) => Some(self.turns.shared(ProfileKey::Cloud(name)).await),
+            Needs::Use(ProfileKey::Private(key)) => {
+                let own = self.turns.shared(ProfileKey::Private(key.clone())).await;
+                let parent = match lookups.parent_of(&key, self).await {
+                    Some(parent) => Some(self.turns.shared(ProfileKey::Cloud(parent)).await),
+                    None => None,
+                };
+                Some(Box::new((own, parent)))
+            }
+        }
     }
 
     async fn mutate_catalog(
@@ -260,6 +298,13 @@ impl InProcessAdmission for OurKinds {
     fn covers(&self, group: &str, resource: &str, _namespace: &str) -> bool {
         let of_catalog = group == allotment_api::catalog::GROUP && self.lookups.is_some();
         of_catalog || is_judged_group(group) || matches!(resource, "customresourcedefinitions" | "providerconfigs")
+    }
+
+    async fn turn(&self, request: &AdmissionRequest<'_>) -> Result<Option<AdmissionTurn>, ApiError> {
+        match self.lookups(request).filter(|_| request.tenant.is_platform()) {
+            Some(lookups) => Ok(self.turn_of(Needs::of(request), lookups).await),
+            None => Ok(None),
+        }
     }
 
     async fn mutate(&self, request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {

@@ -8,7 +8,7 @@
 //!   write does.
 //!
 //! # Caveats
-//! Who depends on a profile is what the controllers have seen. Before they have seen everything, it is listed by pages: for a
+//! Who depends on a profile is what the controllers have seen, brought up to what the API says. Before they have seen everything, it is listed by pages: for a
 //! private profile the Shoots of its namespace, for a CloudProfile all of both kinds, one such list at a time; a write that
 //! does not come to its turn is refused for now. A deletion, of which it is told only, goes on without.
 
@@ -21,9 +21,10 @@ use allotment_api::catalog::{CloudProfile, GROUP, KeptProfile, Parts, Shoot, Sto
 use allotment_apiserver::auth::UserInfo;
 use allotment_apiserver::status::ApiError;
 use allotment_controllers::frame::chain;
-use allotment_core::catalog::{Catalog, KeptShoot, Offer, UnreadProfile, Verb};
+use allotment_core::catalog::{Catalog, KeptShoot, Offer, ProfileKey, UnreadProfile, Verb};
 use allotment_core::write::ObjectKey;
 use allotment_machinery::names::dns1123_subdomain;
+use async_trait::async_trait;
 use futures::future::try_join_all;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -45,9 +46,13 @@ const SOURCE_RESOURCE: &str = "privatecloudprofile";
 const PAGE: u32 = 100;
 
 /// What is known without asking.
+#[async_trait]
 pub(crate) trait Known: Sync {
     /// Looks at the index of profiles and Shoots, if everything has been seen once.
     fn with_catalog(&self, look: &mut dyn FnMut(&Catalog));
+
+    /// Has the index know all users of a profile that the API knows now; false where it may not.
+    async fn catch_up(&self, client: &Client, profile: &ProfileKey) -> bool;
 }
 
 /// Looks things up.
@@ -102,6 +107,15 @@ impl Lookups {
             let text = format!("the write could not be judged: {}; nothing was written, try again", chain(&error));
             ApiError::unavailable(text)
         })
+    }
+
+    /// The CloudProfile of a private profile; nothing where it is not there, or cannot be asked for, which is for those to
+    /// say who judge by it.
+    pub(crate) async fn parent_of(&self, key: &ObjectKey, known: &dyn Known) -> Option<String> {
+        match timeout(LOOKUP_LIMIT, private(self.client.get()?, known, key)).await {
+            Ok(Ok(Found::Private(Some(profile)))) => Some(profile.spec.parent.name.clone()),
+            _ => None,
+        }
     }
 
     async fn find(
@@ -166,24 +180,23 @@ impl Look<'_> {
     }
 
     async fn private(&self, name: &str) -> Result<Found, LookupError> {
-        let key = ObjectKey::new(self.write.namespace, name);
-        let mut at_hand = None;
-        self.known.with_catalog(&mut |catalog| at_hand = catalog.private(&key).cloned());
-        let at_hand = at_hand.map(|profile| (version(&profile.metadata), profile));
-        let api = Api::<Stored<KeptProfile>>::namespaced(self.client.clone(), &key.namespace);
-        let found = newest(&api, name, at_hand, |profile| profile, Found::Private).await;
-        found.map_err(failed(format!("PrivateCloudProfile {key}")))
+        private(self.client, self.known, &ObjectKey::new(self.write.namespace, name)).await
     }
 
-    /// Looks at who uses what, if all of it has been seen once.
-    fn seen<T>(&self, look: impl Fn(&Catalog) -> T) -> Option<T> {
+    /// Looks at who uses a profile, if all has been seen that there is of them now.
+    async fn up_to_date<T>(&self, profile: &ProfileKey, look: impl Fn(&Catalog) -> T) -> Option<T> {
+        if !self.known.catch_up(self.client, profile).await {
+            return None;
+        }
         let mut seen = None;
         self.known.with_catalog(&mut |catalog| seen = Some(look(catalog)));
         seen
     }
 
     async fn users(&self, profile: &ObjectKey) -> Result<Users, LookupError> {
-        if let Some(seen) = self.seen(|catalog| users_of(catalog, profile)) {
+        if let Some(seen) =
+            self.up_to_date(&ProfileKey::Private(profile.clone()), |catalog| users_of(catalog, profile)).await
+        {
             return Ok(seen);
         }
         let mut catalog = Catalog::default();
@@ -192,12 +205,13 @@ impl Look<'_> {
     }
 
     async fn family(&self, parent: &str) -> Result<Family, LookupError> {
-        if let Some(seen) = self.seen(|catalog| Family::of(catalog, parent)) {
+        let profile = ProfileKey::Cloud(parent.to_owned());
+        if let Some(seen) = self.up_to_date(&profile, |catalog| Family::of(catalog, parent)).await {
             return Ok(seen);
         }
         let _turn = self.listing.lock().await;
         // Meanwhile it may have been seen.
-        if let Some(seen) = self.seen(|catalog| Family::of(catalog, parent)) {
+        if let Some(seen) = self.up_to_date(&profile, |catalog| Family::of(catalog, parent)).await {
             return Ok(seen);
         }
         let mut catalog = Catalog::default();
@@ -252,6 +266,15 @@ impl Look<'_> {
         let answer = api.create(&PostParams::default(), &review).await.map_err(failed(what()))?;
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
+}
+
+async fn private(client: &Client, known: &dyn Known, key: &ObjectKey) -> Result<Found, LookupError> {
+    let mut at_hand = None;
+    known.with_catalog(&mut |catalog| at_hand = catalog.private(key).cloned());
+    let at_hand = at_hand.map(|profile| (version(&profile.metadata), profile));
+    let api = Api::<Stored<KeptProfile>>::namespaced(client.clone(), &key.namespace);
+    let found = newest(&api, &key.name, at_hand, |profile| profile, Found::Private).await;
+    found.map_err(failed(format!("PrivateCloudProfile {key}")))
 }
 
 /// Which state of which object it is.

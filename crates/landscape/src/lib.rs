@@ -16,6 +16,7 @@ mod readiness;
 mod rights;
 mod roles;
 mod tenants;
+mod turns;
 pub mod webhook;
 
 pub use admission::CONTROLLERS;

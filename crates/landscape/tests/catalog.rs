@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use allotment_apiserver::auth::{GROUP_AUTHENTICATED, GROUP_MASTERS, UserInfo};
-use allotment_controllers::Settings;
 use allotment_controllers::frame::{Seams, Tasks};
 use allotment_controllers::providers::kind::NoPrograms;
+use allotment_controllers::{Controllers, Settings};
 use allotment_landscape::{Config, Landscape, client_of};
 use allotment_machinery::json;
 use allotment_machinery::json::Value;
@@ -156,6 +156,15 @@ impl World {
             "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]});
         self.post(ROLES, json!({"metadata": {"name": "member"}, "rules": [rule]})).await.accepted();
         self.bind("alice", "member").await;
+    }
+
+    fn controllers(&self) -> Arc<Controllers> {
+        let settings = Settings {
+            access_token_lifetime: Duration::from_secs(3600),
+            provisioning_deadline: Duration::from_secs(3600),
+            without_catalog: false,
+        };
+        self.landscape.start_controllers(&self.tasks, self.landscape.client(), &settings)
     }
 
     async fn parent(&self) {
@@ -357,12 +366,7 @@ async fn a_write_carries_its_status_and_a_dry_run_shows_it() {
 #[tokio::test]
 async fn the_controllers_find_nothing_to_do_after_a_write_that_was_admitted() {
     let world = World::new().await;
-    let settings = Settings {
-        access_token_lifetime: Duration::from_secs(3600),
-        provisioning_deadline: Duration::from_secs(3600),
-        without_catalog: false,
-    };
-    let controllers = world.landscape.start_controllers(&world.tasks, world.landscape.client(), &settings);
+    let controllers = world.controllers();
     controllers.synced().await;
     world.parent().await;
     let profiles = of("team", "privatecloudprofiles");
@@ -401,6 +405,57 @@ async fn the_controllers_find_nothing_to_do_after_a_write_that_was_admitted() {
     tokio::time::timeout(Duration::from_secs(20), idle).await.expect("they come to rest");
     let after = world.by("admin", "GET", &path, Value::Null).await.accepted();
     assert_eq!(after.at(&["metadata", "resourceVersion"]), changed.at(&["metadata", "resourceVersion"]));
+}
+
+/// A Shoot that begins to use a version in the moment in which it is dropped: one of both is refused, whoever comes first.
+async fn one_of_both_is_refused(world: World) {
+    const ROUNDS: usize = 100;
+    world.parent().await;
+    let (profiles, shoots) = (of("team", "privatecloudprofiles"), of("team", "shoots"));
+    world.post(&profiles, private("mine", json!({"parent": "central", "machineTypes": (large())}))).await.accepted();
+    let world = Arc::new(world);
+    let parent = format!("{PROFILES}/central");
+    let spec = shoot_spec(json!({"kind": "PrivateCloudProfile", "name": "mine"}));
+    let mut first = [0; 2];
+    for round in 0..ROUNDS {
+        let at_once = Arc::new(tokio::sync::Barrier::new(2));
+        let made = tokio::spawn({
+            let (world, at_once, shoots) = (world.clone(), at_once.clone(), shoots.clone());
+            let shoot = object("Shoot", &format!("s{round}"), spec.clone());
+            async move {
+                at_once.wait().await;
+                world.post(&shoots, shoot).await
+            }
+        });
+        let gone = tokio::spawn({
+            let (world, parent) = (world.clone(), parent.clone());
+            let dropped = json!({"spec": {"kubernetes": {"versions": [{"version": "1.31.0"}]}}});
+            async move {
+                at_once.wait().await;
+                world.by("admin", "PATCH", &parent, dropped).await
+            }
+        });
+        let (made, gone) = (made.await.expect("an answer"), gone.await.expect("an answer"));
+        assert!(made.code < 300 || gone.code < 300, "round {round}: {} {}", made.text, gone.text);
+        assert!(made.code >= 300 || gone.code >= 300, "round {round}: both were accepted");
+        first[usize::from(made.code < 300)] += 1;
+        world.by("admin", "PATCH", &parent, json!({"spec": (parent_spec())})).await.accepted();
+        world.by("admin", "DELETE", &format!("{shoots}/s{round}"), Value::Null).await;
+    }
+    assert!(first.iter().all(|times| *times > 0), "one of them was always the first: {first:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_uses_what_goes_in_the_same_moment_is_told_or_the_other_is() {
+    one_of_both_is_refused(World::new().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_uses_what_goes_is_seen_at_once_beside_controllers_too() {
+    let world = World::new().await;
+    let controllers = world.controllers();
+    controllers.synced().await;
+    one_of_both_is_refused(world).await;
 }
 
 #[tokio::test]

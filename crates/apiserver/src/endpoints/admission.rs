@@ -8,8 +8,11 @@ use std::sync::Arc;
 use super::store;
 use crate::auth;
 use crate::registry::Row;
-use crate::server::{AdmissionOperation, AdmissionRequest, Context};
+use crate::server::{AdmissionOperation, AdmissionRequest, AdmissionTurn, Context};
 use crate::status::{About, ApiError, Cause};
+
+/// The turns of a write, held until it is stored.
+pub(super) type Turns = Vec<AdmissionTurn>;
 
 /// One write on its way through admission.
 pub(super) struct Admission<'a> {
@@ -27,44 +30,49 @@ impl Admission<'_> {
         admission.iter().any(|one| one.covers(&self.row.kind.group, &self.row.kind.plural, self.namespace))
     }
 
-    /// Lets every rule change the object.
-    pub(super) async fn mutate(&self, object: Map, old: Option<&Value>) -> Result<Map, ApiError> {
-        let object = self.run(object, old, Step::Mutate).await?;
+    /// Waits for the write's turn, which is to be held until it is stored, and lets every rule change the object.
+    pub(super) async fn mutate(&self, object: Map, old: Option<&Value>) -> Result<(Map, Turns), ApiError> {
+        let (object, turns) = self.run(object, old, Step::Mutate).await?;
         let (kind, old) = (&self.row.kind, old.and_then(Value::as_object));
         auth::check_escalation(self.cx, &kind.group, &kind.plural, &object, old).await?;
-        Ok(object)
+        Ok((object, turns))
     }
 
     /// Lets every rule judge the object, then complete it.
     pub(super) async fn validate(&self, object: Map, old: Option<&Value>) -> Result<Map, ApiError> {
-        let object = self.run(object, old, Step::Validate).await?;
-        self.run(object, old, Step::Complete).await
+        let (object, _) = self.run(object, old, Step::Validate).await?;
+        Ok(self.run(object, old, Step::Complete).await?.0)
     }
 
-    async fn run(&self, object: Map, old: Option<&Value>, step: Step) -> Result<Map, ApiError> {
+    async fn run(&self, object: Map, old: Option<&Value>, step: Step) -> Result<(Map, Turns), ApiError> {
         if !self.covered() {
-            return Ok(object);
+            return Ok((object, Turns::new()));
         }
         let mut object = Value::Object(object);
-        self.each(&mut object, old.unwrap_or(&Value::Null), step).await?;
+        let old = old.unwrap_or(&Value::Null);
+        let turns = if step == Step::Mutate { self.each(&mut object, old, Step::Turn).await? } else { Turns::new() };
+        self.each(&mut object, old, step).await?;
         match object {
-            Value::Object(map) => Ok(map),
+            Value::Object(map) => Ok((map, turns)),
             _ => Err(ApiError::internal("admission made something else of an object")),
         }
     }
 
-    /// Lets every rule judge a deletion.
-    pub(super) async fn delete(&self, old: &Map) -> Result<(), ApiError> {
+    /// Lets every rule judge a deletion, whose turn is to be held until it is done.
+    pub(super) async fn delete(&self, old: &Map) -> Result<Turns, ApiError> {
         if !self.covered() {
-            return Ok(());
+            return Ok(Turns::new());
         }
         let (mut object, old) = (Value::Null, Value::Object(old.clone()));
+        let turns = self.each(&mut object, &old, Step::Turn).await?;
         self.each(&mut object, &old, Step::Mutate).await?;
-        self.each(&mut object, &old, Step::Validate).await
+        self.each(&mut object, &old, Step::Validate).await?;
+        Ok(turns)
     }
 
-    async fn each(&self, object: &mut Value, old: &Value, step: Step) -> Result<(), ApiError> {
+    async fn each(&self, object: &mut Value, old: &Value, step: Step) -> Result<Turns, ApiError> {
         let kind = &self.row.kind;
+        let mut turns = Turns::new();
         for one in self.cx.server.admission().iter().filter(|one| one.covers(&kind.group, &kind.plural, self.namespace))
         {
             let mut request = AdmissionRequest {
@@ -83,19 +91,24 @@ impl Admission<'_> {
                 old,
             };
             let warnings = match step {
+                Step::Turn => {
+                    turns.extend(one.turn(&request).await?);
+                    Vec::new()
+                }
                 Step::Mutate => one.mutate(&mut request).await?,
                 Step::Validate => one.validate(&request).await?,
                 Step::Complete => one.complete(&mut request).await.map(|()| Vec::new())?,
             };
             warnings.into_iter().for_each(|text| self.cx.warn(text));
         }
-        Ok(())
+        Ok(turns)
     }
 }
 
 /// How far a write has come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    Turn,
     Mutate,
     Validate,
     Complete,

@@ -115,7 +115,7 @@ async fn delete_object(
         let (namespace, name) = (&*current.namespace, &*current.name);
         let operation = AdmissionOperation::Delete;
         let admission = Admission { cx, row, operation, namespace, name, dry_run: options.dry_run };
-        admission.delete(&old).await?;
+        let _turns = admission.delete(&old).await?;
         match attempt(cx, row, &current, old, options).await {
             Ok(deleted) => return Ok(deleted),
             Err(Refused::Failed(error)) => return Err(error),

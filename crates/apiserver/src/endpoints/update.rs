@@ -9,7 +9,7 @@ use allotment_machinery::object::{metadata_mut, metadata_str};
 use allotment_store::{Entry, Expect, Key};
 use bytes::Bytes;
 
-use super::admission::Admission;
+use super::admission::{Admission, Turns};
 use super::definitions::Turn;
 use super::options::WriteOptions;
 use super::store::{self, Refused, about};
@@ -188,7 +188,7 @@ pub(super) async fn replace_owned(
     let conditional = check_revision(row, &mut object, &current)? && revision == Revision::Sent;
     // As admission sees it, so that it is not copied for each look.
     let old = Value::Object(old);
-    let (object, held, _turn) = prepared(cx, row, &old, object, &current, options).await?;
+    let (object, held, _turns) = prepared(cx, row, &old, object, &current, options).await?;
     write(cx, row, &current, object, options.dry_run).await.map_err(|error| match error {
         Raced::Again if conditional => Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED)),
         Raced::Failed(error) => {
@@ -224,7 +224,7 @@ async fn prepared(
     mut object: Map,
     current: &Entry,
     options: WriteOptions,
-) -> Result<(Map, Option<Held>, Turn), ApiError> {
+) -> Result<(Map, Option<Held>, (Turns, Turn)), ApiError> {
     let subresource = cx.info.subresource.as_str();
     let empty = Map::new();
     let old = before.as_object().unwrap_or(&empty);
@@ -239,7 +239,7 @@ async fn prepared(
     let operation = AdmissionOperation::Update;
     let (namespace, name) = (&*current.namespace, &*current.name);
     let admission = Admission { cx, row, operation, namespace, name, dry_run: options.dry_run };
-    let mut object = admission.mutate(object, Some(before)).await?;
+    let (mut object, turns) = admission.mutate(object, Some(before)).await?;
     check_escalation(cx, &row.kind.group, &row.kind.plural, &object, Some(old)).await?;
     let operation = Operation::Update { old, subresource };
     let held = services::before_write(cx, row, Some(old), &mut object).await?;
@@ -257,7 +257,7 @@ async fn prepared(
     ownership::keep_times(old, &mut object);
     let mut object = admission.validate(object, Some(before)).await?;
     let turn = definitions::before_write(cx, row, &mut object).await?;
-    Ok((object, held, turn))
+    Ok((object, held, (turns, turn)))
 }
 
 /// `/status` takes the status, who owns it and, of most built-in kinds, metadata.

@@ -53,13 +53,21 @@ pub struct AdmissionRequest<'a> {
     pub old: &'a Value,
 }
 
+/// The turn of a write: what it is judged by stays as it is until this is dropped.
+pub type AdmissionTurn = Box<dyn Send + Sync>;
+
 /// Admission rules in this process. They run in the order in which they were added: first everyone's
-/// `mutate`, then everyone's `validate`, in the end everyone's `complete`.
+/// `turn`, then everyone's `mutate`, everyone's `validate`, in the end everyone's `complete`.
 #[async_trait]
 pub trait InProcessAdmission: Debug + Send + Sync + 'static {
     /// Whether this admission wants to see writes of `resource` in `group` at all, in that namespace
     /// (empty for objects of the whole cluster); asked first, so that others cost nothing.
     fn covers(&self, group: &str, resource: &str, namespace: &str) -> bool;
+
+    /// Waits until no write is under way that this one must not overtake. Held until the write is stored, or is not.
+    async fn turn(&self, _request: &AdmissionRequest<'_>) -> Result<Option<AdmissionTurn>, ApiError> {
+        Ok(None)
+    }
 
     /// Changes the object, or refuses. Answers warnings for the client.
     async fn mutate(&self, _request: &mut AdmissionRequest<'_>) -> Result<Vec<String>, ApiError> {

@@ -22,7 +22,7 @@ use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use admission::{AdmissionOperation, AdmissionRequest, InProcessAdmission};
+pub use admission::{AdmissionOperation, AdmissionRequest, AdmissionTurn, InProcessAdmission};
 pub(crate) use claims::{Claims, Held, Outcome};
 pub use context::Context;
 pub(crate) use shares::Share;

@@ -16,7 +16,7 @@ const PAGE: u32 = 500;
 
 /// Brings what is known of a profile's users up to what the API says now, by lists of metadata that no cache answers.
 /// False: too much is not known yet.
-pub(super) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &ProfileKey) -> Result<bool, kube::Error> {
+pub(crate) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &ProfileKey) -> Result<bool, kube::Error> {
     match profile {
         ProfileKey::Private(key) => {
             kind::<KeptShoot>(client, world, Api::namespaced(client.clone(), &key.namespace)).await

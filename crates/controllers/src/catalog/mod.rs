@@ -9,6 +9,7 @@ mod profiles;
 mod unread;
 mod world;
 
+pub(crate) use confirm::catch_up;
 pub(crate) use followed::{follow_private, follow_profiles, follow_shoots};
 pub(crate) use profiles::Profiles;
 pub(crate) use unread::UnreadShoots;

@@ -54,7 +54,7 @@ pub fn says(metadata: &ObjectMeta, annotation: &str) -> bool {
 }
 
 /// A profile of either kind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProfileKey {
     /// The CloudProfile of that name.
     Cloud(String),

@@ -52,7 +52,7 @@ fn present_at(set: &FieldSet, place: &[&str], object: &Map) -> FieldSet {
 fn present_in(set: &FieldSet, object: &Map) -> FieldSet {
     let mut left = FieldSet::new();
     for node in set.nodes() {
-        let value = node.element.name().map_or(None, |name| object.get(name));
+        let value = node.element.name().and_then(|name| object.get(name));
         if let Some(value) = value {
             left.push(kept(node, value));
         }
