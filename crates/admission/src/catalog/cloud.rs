@@ -11,6 +11,7 @@ use allotment_core::catalog::{
 use allotment_core::write::ObjectKey;
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 use allotment_machinery::json::Value;
+use k8s_openapi::jiff::Timestamp;
 
 use super::case::{Case, Pair};
 use super::facts::{Facts, Family, Lookup};
@@ -28,7 +29,7 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
     }
     let (Some(old), Some(family)) = (&pair.old, facts.family(case.name())) else { return Ok(found.warnings) };
     let (before, after) = (Parent::new(case.name(), old.clone()), Parent::new(case.name(), pair.new.clone()));
-    let mut errors = taken_from_shoots(&before, &after, family);
+    let mut errors = taken_from_shoots(&before, &after, family, case.write.now);
     if let Some(broken) = broken_children(case, &before, &after, family) {
         let accepted = case.write.object.at(&["metadata", "annotations", ACCEPT_CHILD_ERRORS]);
         if accepted.and_then(Value::as_str) == Some("true") {
@@ -103,7 +104,7 @@ fn passed_over(old: &Parent, new: &Parent, family: &Family) -> Option<String> {
 }
 
 /// Versions that go, and that live Shoots use.
-fn taken_from_shoots(old: &Parent, new: &Parent, family: &Family) -> Vec<FieldError> {
+fn taken_from_shoots(old: &Parent, new: &Parent, family: &Family, now: Timestamp) -> Vec<FieldError> {
     if dropped_versions(old.spec(), new.spec()).is_empty() {
         return Vec::new();
     }
@@ -114,7 +115,7 @@ fn taken_from_shoots(old: &Parent, new: &Parent, family: &Family) -> Vec<FieldEr
     let mut users: BTreeMap<VersionKey<'_>, Vec<&ObjectKey>> = BTreeMap::new();
     for (shoot, uses) in live().flat_map(|(key, shoot)| shoot.versions().map(move |uses| ((key, shoot), uses))) {
         let (key, shoot) = shoot;
-        if lost.contains(&uses) && !finds_in_child(shoot, &uses, old, family) {
+        if lost.contains(&uses) && !finds_in_child(shoot, &uses, old, family, now) {
             users.entry(uses).or_default().push(key);
         }
     }
@@ -145,12 +146,12 @@ fn is_whole(version: &str) -> bool {
     version.split('.').count() > 2
 }
 
-/// Whether the private profile that a Shoot uses has an image's version itself, and means the same by it.
-fn finds_in_child(shoot: &KeptShoot, key: &VersionKey<'_>, old: &Parent, family: &Family) -> bool {
+/// Whether the private profile that a Shoot uses has an image's version itself, means the same by it, and keeps it.
+fn finds_in_child(shoot: &KeptShoot, key: &VersionKey<'_>, old: &Parent, family: &Family, now: Timestamp) -> bool {
     let (Some(ProfileKey::Private(profile)), VersionKey::Image(image, version)) = (&shoot.profile, key) else {
         return false;
     };
-    child(family, profile).is_some_and(|child| stands_alone(old, &child.spec, image, version))
+    child(family, profile).is_some_and(|child| stands_alone(old, &child.spec, image, version, now))
 }
 
 fn child<'a>(family: &'a Family, key: &ObjectKey) -> Option<&'a KeptProfile> {

@@ -151,7 +151,15 @@ fn a_version_that_a_private_profile_has_itself_may_go_if_it_means_the_same() {
     check(whole(arm.clone()), whole(arm.clone()), true);
     check(whole(arm.clone()), whole(dated.clone()), false);
     check(whole(serde_json::json!({"kubeletVersionConstraint": ">= 1.30"})), whole(dated.clone()), false);
-    check(whole(serde_json::json!({"cri": [{"name": "docker"}]})), whole(dated), false);
+    check(whole(serde_json::json!({"cri": [{"name": "docker"}]})), whole(dated.clone()), false);
+    // What has expired the platform takes out of the private profile while the parent has it.
+    let until = |date: &str| serde_json::json!({"expirationDate": date});
+    let (passed, now) = (until("2025-12-31T00:00:00Z"), until(NOW));
+    check(whole(passed.clone()), whole(passed.clone()), false);
+    check(whole(passed.clone()), whole(now.clone()), false);
+    check(whole(passed.clone()), whole(dated.clone()), true);
+    check(whole(dated), whole(passed), true);
+    check(whole(bare), whole(now), true);
     check(whole(arm), serde_json::json!([]), false);
 }
 

@@ -7,7 +7,6 @@ use allotment_api::catalog::Date;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
-use super::dates::later;
 use super::index::{Catalog, ProfileKey};
 use super::parent::Parent;
 use super::reference::ProfileKind;
@@ -88,23 +87,13 @@ fn versions(catalog: &Catalog, parent: &Parent, now: Timestamp, until: Option<Ti
         let own: BTreeMap<VersionKey<'_>, Option<&Date>> =
             dated(private.spec.kubernetes.as_ref(), &private.spec.machine_images).collect();
         for (key, date) in &own {
-            rows.put(key, effective(parent, key, *date), &name, &users);
+            rows.put(key, parent.effective(key, *date), &name, &users);
         }
         for key in users.keys().filter(|key| !own.contains_key(key)) {
             rows.put(key, parent.date(key).flatten(), &name, &users);
         }
     }
     rows.rows.into_values().collect()
-}
-
-/// The date that holds where a private profile names a version: nothing where it never expires, or cannot be named.
-pub fn effective<'a>(parent: &'a Parent, key: &VersionKey<'_>, own: Option<&'a Date>) -> Option<&'a Date> {
-    match (parent.date(key), key) {
-        (Some(inherited), _) => later(inherited, own),
-        (None, VersionKey::Image(..)) => own,
-        // Versions of Kubernetes the parent has to have.
-        (None, VersionKey::Kubernetes(_)) => None,
-    }
 }
 
 /// The live Shoots on a profile, by the versions that they use.

@@ -45,7 +45,7 @@ pub fn expire_private_profile(
     let (mut gone, mut removed, mut in_use, mut next) = (BTreeSet::new(), Vec::new(), Vec::new(), None);
     for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
         let inherited = parent.date(&key);
-        let holds = inherited.map_or(date, |own| later(own, date));
+        let holds = parent.effective(&key, date);
         let Some((date, at)) = holds.and_then(|date| Some((date, date.at()?))) else { continue };
         if at > now {
             next = earlier(next, at);

@@ -34,7 +34,7 @@ mod within;
 pub use dates::{corrected as corrected_date, later};
 pub use diff::{Change, Difference, diff};
 pub use entries::Found;
-pub use expiring::{Expiring, ProfileName, effective, expiring, used_versions};
+pub use expiring::{Expiring, ProfileName, expiring, used_versions};
 pub use expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};
 pub use explaining::{Candidate, Dates, Offered, Used, Verdict, candidates, explain_usage};
 pub use index::{Catalog, KeptShoot, Offer, ProfileKey, Uses, says};

@@ -3,6 +3,7 @@
 use allotment_api::catalog::{CloudProfileSpec, Date, ImageVersion, KubernetesVersion, MachineImage, Shared};
 
 use super::certificates::{self, Certificate};
+use super::dates::later;
 use super::keyed::Keyed;
 use super::room::bytes_of;
 use super::versions::{VersionKey, kubernetes_versions};
@@ -92,5 +93,11 @@ impl Parent {
                 Some(entry.expiration_date.as_ref())
             }
         }
+    }
+
+    /// The date until which a private profile on it gives a version that it names with that one: the later of both, or its own
+    /// where this has no such version. Nothing where it never expires.
+    pub fn effective<'a>(&'a self, key: &VersionKey<'_>, own: Option<&'a Date>) -> Option<&'a Date> {
+        self.date(key).map_or(own, |inherited| later(inherited, own))
     }
 }

@@ -47,18 +47,13 @@ impl<'a> PrivateWrite<'a> {
         self.removed.iter().any(|gone| gone.path == path && went_by(&gone.expired_at))
     }
 
-    /// The date until which an entry is given that has this one: the later of it and the parent's.
-    fn effective<'d>(&'d self, key: &VersionKey<'_>, date: Option<&'d Date>) -> Option<&'d Date> {
-        self.parent.date(key).map_or(date, |own| later(own, date))
-    }
-
     /// Whether an entry has expired and is not new in this write. What stands there stays as long as it is given, as long as
     /// the parent says; what was taken out does not come back for a parent's later date.
     fn is_over(&self, key: &VersionKey<'_>, date: Option<&Date>, stored: &Dates<'_>) -> bool {
         let inherited = self.parent.date(key);
         match stored.get(key) {
             Some(stored) if *stored == date => {
-                let holds = self.effective(key, date);
+                let holds = self.parent.effective(key, date);
                 match key {
                     VersionKey::Image(image, version) if inherited.is_none() => {
                         let at = holds.and_then(Date::at);
@@ -89,7 +84,7 @@ pub fn gone_with(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Ve
     let left: BTreeSet<VersionKey<'_>> = all.filter(|key| !going.contains(key)).collect();
     let gone = stored.iter().filter(|(key, date)| !left.contains(key) && write.is_over(key, **date, &stored));
     let note = |(key, date): (&VersionKey<'_>, &Option<&Date>)| {
-        let expired_at = write.effective(key, *date)?.clone();
+        let expired_at = write.parent.effective(key, *date)?.clone();
         let (path, version) = (key.to_string(), key.version().to_owned());
         Some(RemovedVersion { path, version, expired_at, removed_at: Date::of(write.now) })
     };

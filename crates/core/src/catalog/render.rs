@@ -241,19 +241,32 @@ pub fn faults_of_change(
 ) -> Vec<FieldError> {
     let is_lost = |entry: &&Shared<KubernetesVersion>| {
         let key = VersionKey::Kubernetes(&entry.version);
-        let Some(own) = before.date(&key) else { return false };
-        after.date(&key).is_none() && !has_passed(later(own, entry.expiration_date.as_ref()), now)
+        if before.date(&key).is_none() {
+            return false;
+        }
+        after.date(&key).is_none() && !has_passed(before.effective(&key, entry.expiration_date.as_ref()), now)
     };
     let versions = kubernetes_versions(private.kubernetes.as_ref());
     versions.iter().filter(is_lost).map(|entry| profile::lacks_kubernetes(after, &entry.version)).collect()
 }
 
 /// Whether a private profile has a version of an image, or where that is empty any, that means the same once its parent has it
-/// no more: what it only extends by a date is nothing then.
-pub fn stands_alone(parent: &Parent, private: &PrivateCloudProfileSpec, image: &str, version: &str) -> bool {
+/// no more: what it only extends by a date is nothing then. Nor is what has expired at `now`: the controller, to whom the parent
+/// still has it, may be about to take it out.
+pub fn stands_alone(
+    parent: &Parent,
+    private: &PrivateCloudProfileSpec,
+    image: &str,
+    version: &str,
+    now: Timestamp,
+) -> bool {
     let images = private.machine_images.iter().filter(|own| own.name == image);
     let mut versions = images.flat_map(|own| &own.versions).filter(|own| version.is_empty() || own.version == version);
     versions.any(|own| {
+        let key = VersionKey::Image(image, &own.version);
+        if has_passed(parent.effective(&key, own.expiration_date.as_ref()), now) {
+            return false;
+        }
         let inherited = parent.image(image).and_then(|place| parent.image_version(place, &own.version));
         inherited.is_none_or(|(_, inherited)| compare::is_whole_image_version(inherited, own))
     })

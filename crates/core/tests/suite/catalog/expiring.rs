@@ -57,7 +57,7 @@ kind: PrivateCloudProfile
 metadata: {name: longer, namespace: team}
 spec:
   parent: central
-  kubernetes: {versions: [{version: 1.28.6, expirationDate: '2026-06-25T00:00:00Z'}, {version: 1.29.1, expirationDate: '2026-06-10T00:00:00Z'}]}
+  kubernetes: {versions: [{version: 1.28.6, expirationDate: '2026-06-25T00:00:00Z'}, {version: 1.29.1, expirationDate: '2026-06-10T00:00:00Z'}, {version: 1.27.9, expirationDate: '2026-06-12T00:00:00Z'}]}
   machineImages: [{name: own, versions: [{version: '1.0', expirationDate: '2026-05-15T00:00:00Z'}]}]
 ---
 apiVersion: core.gardener.cloud/v1beta1
@@ -121,6 +121,8 @@ fn each_date_of_a_version_is_told_with_its_profiles_and_its_users() {
             "kubernetes 1.28.6 2026-05-01 passed [/central] [team/everybodys]",
             "own 1.0 2026-05-15 passed [team/longer] [team/extended]",
             "suse 15.4 2026-06-10 [/central team/plain] [team/inheriting]",
+            // The parent has dropped it: then the private profile's own date holds, by which the platform takes it out.
+            "kubernetes 1.27.9 2026-06-12 [team/longer] []",
             // The private profile's own date is the earlier one, and does not hold.
             "kubernetes 1.29.1 2026-06-20 [/central team/longer team/plain] [team/inheriting]",
             "kubernetes 1.28.6 2026-06-25 [team/longer] [team/extended]",
