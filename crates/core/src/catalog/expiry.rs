@@ -15,8 +15,9 @@ const MAX_REMOVED: usize = 1_000;
 const MAX_REMOVED_BYTES: usize = 192 * 1024;
 
 /// How long after its date a version is kept that goes only where nobody uses it: a Shoot that was admitted in the last instant
-/// has been stored by then. API servers wait ten seconds for the webhook that admits it, and a moment for what stores it.
-const SETTLE: SignedDuration = SignedDuration::from_secs(15);
+/// has been stored by then. On our own server it always has (turns of writes); beside another one it takes what lies between the
+/// webhook's answer and the store, milliseconds as a rule.
+const SETTLE: SignedDuration = SignedDuration::from_secs(2);
 
 /// Most Shoots that are named for one version that they keep.
 const MOST_SHOOTS: usize = 20;

@@ -40,7 +40,7 @@ fn entries_go_one_by_one_as_their_dates_pass_and_the_next_date_is_told() {
         ("2025-01-01T00:00:00Z", &["spec.kubernetes.versions[1.29.1]"]),
         // Who was admitted in the last instant is known then.
         ("2026-03-01T00:00:00Z", &[]),
-        ("2026-03-01T00:00:15Z", &["spec.machineImages[own].versions[5]"]),
+        ("2026-03-01T00:00:02Z", &["spec.machineImages[own].versions[5]"]),
         ("2026-06-01T00:00:00Z", &["spec.machineImages[i].versions[1]"]),
         ("2027-01-01T00:00:00Z", &["spec.kubernetes.versions[1.30.2]"]),
     ];
@@ -91,11 +91,11 @@ fn who_was_admitted_in_the_last_instant_is_waited_for() {
         assert_eq!(expiry.in_use.iter().any(|one| one.path == path), stays, "{now}");
     };
     check("2026-03-01T00:00:00Z", "", false, false);
-    check("2026-03-01T00:00:14.999Z", "", false, false);
+    check("2026-03-01T00:00:01.999Z", "", false, false);
     // Its Shoot was stored meanwhile.
-    check("2026-03-01T00:00:14.999Z", "5", false, true);
-    check("2026-03-01T00:00:15Z", "5", false, true);
-    check("2026-03-01T00:00:15Z", "", true, false);
+    check("2026-03-01T00:00:01.999Z", "5", false, true);
+    check("2026-03-01T00:00:02Z", "5", false, true);
+    check("2026-03-01T00:00:02Z", "", true, false);
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn a_version_of_a_cloud_profile_goes_after_the_last_date_of_all_that_extend_it()
     let all =
         ["spec.kubernetes.versions[1.29.1]", "spec.kubernetes.versions[1.30.2]", "spec.machineImages[i].versions[1]"];
     check("2029-12-31T00:00:00Z", "", &[all[0], all[2]], Some("2030-01-01T00:00:00Z"));
-    check("2030-01-01T00:00:00Z", "", &[all[0], all[2]], Some("2030-01-01T00:00:15Z"));
-    check("2030-01-01T00:00:14Z", all[1], &[all[0], all[2]], None);
-    check("2030-01-01T00:00:15Z", "", &all, None);
+    check("2030-01-01T00:00:00Z", "", &[all[0], all[2]], Some("2030-01-01T00:00:02Z"));
+    check("2030-01-01T00:00:01Z", all[1], &[all[0], all[2]], None);
+    check("2030-01-01T00:00:02Z", "", &all, None);
     assert_eq!(cloud(OWN), *own.spec());
 }
 
