@@ -9,6 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::dates::has_passed;
 use super::entries::{self, Found};
+use super::listed::listed;
 use super::parent::Parent;
 use super::render::kubernetes_of;
 use super::versions::{VersionKey, dated};
@@ -81,6 +82,15 @@ pub(super) fn warn_of_newest(profile: &CloudProfileSpec, mentioned: impl Fn(&str
     }
 }
 
+/// Most versions of a minor that one fault lists: clusters have some ten at a time.
+const MOST_OF_MINOR: usize = 20;
+
+/// The same as [`lacks_kubernetes`] where so many were told in full that nobody reads on.
+pub(super) fn lacks_kubernetes_too(parent: &Parent, version: &str) -> FieldError {
+    let path = Path::new("spec").child("kubernetes").child("versions").key(version).child("version");
+    FieldError::invalid(&path, version, format!("CloudProfile {:?} has no such version", parent.name()))
+}
+
 /// That a private profile names a Kubernetes version that its parent lacks, with those that it has of that minor.
 pub(super) fn lacks_kubernetes(parent: &Parent, version: &str) -> FieldError {
     let path = Path::new("spec").child("kubernetes").child("versions").key(version).child("version");
@@ -97,7 +107,7 @@ pub(super) fn lacks_kubernetes(parent: &Parent, version: &str) -> FieldError {
         false => format!(
             "CloudProfile {name:?} has no such version; of {family} it has {}; only dates of versions it has can be \
              extended",
-            of_minor.join(", ")
+            listed(of_minor, MOST_OF_MINOR)
         ),
     };
     FieldError::invalid(&path, version, detail)

@@ -7,7 +7,7 @@ use allotment_api::catalog::{
     CloudProfileSpec, Conflict, ImageVersion, Kubernetes, KubernetesVersion, Limits, MachineImage,
     PrivateCloudProfileSpec, Region, Shared,
 };
-use allotment_machinery::field::{FieldError, Path};
+use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -70,7 +70,11 @@ impl Rendered {
         for entry in &kubernetes.versions {
             let key = VersionKey::Kubernetes(&entry.version);
             let Some(place) = parent.kubernetes_version(&entry.version) else {
-                self.faults.push(profile::lacks_kubernetes(parent, &entry.version));
+                // Each that is told in full reads through all of the parent's.
+                self.faults.push(match self.faults.len() < MAX_ERRORS {
+                    true => profile::lacks_kubernetes(parent, &entry.version),
+                    false => profile::lacks_kubernetes_too(parent, &entry.version),
+                });
                 continue;
             };
             let versions = versions.get_or_insert_with(|| parent.kubernetes_versions().to_vec());
@@ -231,7 +235,7 @@ impl Rendered {
 }
 
 /// What a change of a parent from `before` to `after` makes wrong with a private profile that was right: dates of versions
-/// that go. Entries of it that have expired are not counted: they go by themselves. It costs what the private profile
+/// that go, the first hundred. Entries of it that have expired are not counted: they go by themselves. It costs what the private profile
 /// names of Kubernetes.
 pub fn faults_of_change(
     before: &Parent,
@@ -247,7 +251,8 @@ pub fn faults_of_change(
         after.date(&key).is_none() && !has_passed(before.effective(&key, entry.expiration_date.as_ref()), now)
     };
     let versions = kubernetes_versions(private.kubernetes.as_ref());
-    versions.iter().filter(is_lost).map(|entry| profile::lacks_kubernetes(after, &entry.version)).collect()
+    let lost = versions.iter().filter(is_lost).take(MAX_ERRORS);
+    lost.map(|entry| profile::lacks_kubernetes(after, &entry.version)).collect()
 }
 
 /// Whether a private profile has a version of an image, or where that is empty any, that means the same once its parent has it

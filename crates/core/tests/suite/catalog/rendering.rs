@@ -234,3 +234,21 @@ fn a_conflict_shows_the_beginning_of_what_is_long() {
     );
     assert_eq!(conflicts.len(), 1);
 }
+
+#[test]
+fn of_many_versions_that_the_parent_lacks_the_first_are_told_in_full() {
+    let versions = |numbers: std::ops::Range<u32>| {
+        numbers.map(|number| format!("{{version: 1.30.{number}}}")).collect::<Vec<_>>().join(", ")
+    };
+    let parent = parent(&format!("{{type: t, kubernetes: {{versions: [{}]}}}}", versions(0..400)));
+    let private = private(&format!("{{parent: central, kubernetes: {{versions: [{}]}}}}", versions(1_000..1_300)));
+    let faults = allotment_core::catalog::render(&parent, &private).faults;
+    assert_eq!(faults.len(), 300);
+    let (first, last) = (faults[0].to_string(), faults[299].to_string());
+    assert!(
+        first.contains("of 1.30 it has 1.30.0, ") && first.contains(", 1.30.19 and 380 more; only dates"),
+        "{first}"
+    );
+    let path = "spec.kubernetes.versions[1.30.1299].version: Invalid value: \"1.30.1299\": ";
+    assert_eq!(last, format!("{path}CloudProfile \"central\" has no such version"));
+}
