@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use allotment_api::catalog::{CloudProfileSpec, ShootSpec};
 use allotment_core::catalog::{
-    ProfileKind, Reference, check_switch, check_switch_usage, check_usage, reference, render, used_profile,
+    Going, ProfileKind, Reference, check_switch, check_switch_usage, check_usage, reference, render, used_profile,
 };
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 
@@ -42,8 +42,8 @@ fn before(pair: &Pair<ShootSpec>) -> Option<Reference> {
 /// What a profile offers.
 struct Target<'a> {
     spec: Cow<'a, CloudProfileSpec>,
-    /// Which profile of those that it is made from is going.
-    going: Option<Reference>,
+    /// Whether that ends.
+    going: Option<Going>,
 }
 
 /// What `reference` offers, or why it offers nothing.
@@ -54,7 +54,7 @@ fn target<'a>(case: &Case<'_>, reference: &Reference, facts: &'a Facts) -> Resul
     match reference.kind {
         ProfileKind::CloudProfile => {
             let offer = facts.profile(&reference.name).ok_or("there is no CloudProfile of that name")?;
-            let going = offer.is_going().then(|| reference.clone());
+            let going = Going::of(reference, None, offer);
             Ok(Target { spec: Cow::Borrowed(offer.parent.spec()), going })
         }
         ProfileKind::PrivateCloudProfile => {
@@ -69,9 +69,7 @@ fn target<'a>(case: &Case<'_>, reference: &Reference, facts: &'a Facts) -> Resul
             let offer = facts
                 .profile(parent)
                 .ok_or_else(|| format!("CloudProfile {parent:?}, which it is made from, is not there"))?;
-            let itself = private.metadata.deletion_timestamp.is_some().then(|| reference.clone());
-            // Who came to it would hold up the end of its parent.
-            let going = itself.or_else(|| offer.is_going().then(|| Reference::cloud_profile(parent)));
+            let going = Going::of(reference, Some(&private.metadata), offer);
             Ok(Target { spec: Cow::Owned(render(&offer.parent, &private.spec).spec), going })
         }
     }
@@ -120,12 +118,8 @@ fn check_new(
         Ok(target) => target,
         Err(why) => return refuse(format!("{why}: have it made or put right before, or name another profile")),
     };
-    match &target.going {
-        Some(going) if going == meant => return refuse(format!("{meant} is being deleted: name another profile")),
-        Some(going) => {
-            return refuse(format!("{going}, which {meant} is made from, is being deleted: name another profile"));
-        }
-        None => {}
+    if let Some(going) = &target.going {
+        return refuse(format!("{going}: name another profile"));
     }
     let Some(before) = before else { return check_usage(&pair.new, None, &target.spec, meant, case.write.now) };
     let parent_of = |name: &str| facts.private(name).map(|private| private.spec.parent.name.clone());

@@ -186,7 +186,7 @@ async fn a_shoot_of_a_file_is_told_of_a_profile_that_goes_or_is_not_there() {
         out
     };
     let out = explain("own");
-    let refused = "verdict    it would be refused: PrivateCloudProfile own is being deleted: name another profile";
+    let refused = "verdict    it would be refused: PrivateCloudProfile \"own\" is being deleted: name another profile";
     assert!(out.contains(refused), "{out}");
     let out = explain("none");
     assert!(out.contains("verdict    it would be refused: PrivateCloudProfile team-green/none is not there"), "{out}");

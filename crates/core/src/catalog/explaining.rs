@@ -4,13 +4,14 @@
 use allotment_api::catalog::{CloudProfileSpec, Date, PrivateCloudProfileSpec, ShootSpec, Worker};
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::version::{Version, VersionRequest};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::dates::has_passed;
 use super::index::Catalog;
 use super::parent::Parent;
-use super::reference::{ProfileKind, Reference, check_switch};
+use super::reference::{Going, ProfileKind, Reference, check_switch};
 use super::render::{kubernetes_of, render};
 use super::usage::{check_switch_usage, check_usage};
 use super::versions::{VersionKey, dated};
@@ -254,15 +255,14 @@ pub fn candidates(
     let Some(offer) = root.and_then(|root| catalog.profile(&root)) else { return Vec::new() };
     let private = catalog.children(offer.parent.name()).filter(|(key, _)| key.namespace == namespace);
     let private = private.map(|(key, kept)| {
-        let is_going = kept.metadata.deletion_timestamp.is_some();
-        (Reference::private(key.name.clone()), render(&offer.parent, &kept.spec).spec, is_going)
+        (Reference::private(key.name.clone()), render(&offer.parent, &kept.spec).spec, Some(&kept.metadata))
     });
-    let own = (Reference::cloud_profile(offer.parent.name()), offer.parent.spec().clone(), offer.is_going());
+    let own = (Reference::cloud_profile(offer.parent.name()), offer.parent.spec().clone(), None);
     let all = std::iter::once(own).chain(private).filter(|(name, ..)| name != from);
-    let candidate = |(name, spec, is_going): (Reference, CloudProfileSpec, bool)| {
+    let candidate = |(name, spec, private): (Reference, CloudProfileSpec, Option<&ObjectMeta>)| {
         let mut lacks: Vec<String> =
             check_switch(from, &name, parent_of).err().map(|error| error.to_string()).into_iter().collect();
-        lacks.extend(is_going.then(|| format!("{name} is being deleted")));
+        lacks.extend(Going::of(&name, private, offer).map(|going| going.to_string()));
         lacks.extend(check_switch_usage(shoot, &spec, &name).iter().map(ToString::to_string));
         let refused = check_usage(shoot, None, &spec, &name, now).iter().map(ToString::to_string).collect();
         Candidate { kind: name.kind.as_str(), name: name.name, allowed: lacks.is_empty(), lacks, refused }

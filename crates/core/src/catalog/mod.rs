@@ -45,7 +45,7 @@ pub use parts::{Part, dropped_in_use};
 pub use plan::{ProfilePlan, ProfileWrite, StatusWrite, Told, decide_profile};
 pub use private::{PrivateWrite, gone_with, over, settled, validate_private_profile};
 pub use profile::validate_cloud_profile;
-pub use reference::{ProfileKind, Reference, SwitchError, check_switch, reference, used_profile, written};
+pub use reference::{Going, ProfileKind, Reference, SwitchError, check_switch, reference, used_profile, written};
 pub use render::{Rendered, faults_of_change, render, stands_alone};
 pub use room::lacks_room;
 pub use slips::{Slip, correct};

@@ -5,6 +5,9 @@ use std::fmt;
 use allotment_api::catalog::{CloudProfileReference, ShootSpec};
 use allotment_machinery::field::{FieldError, Path};
 use allotment_machinery::names;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::index::Offer;
 
 /// The two kinds of profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,6 +127,38 @@ pub fn written(reference: &Reference) -> (CloudProfileReference, Option<String>)
     let kind = Some(reference.kind.as_str().to_owned());
     let legacy = (reference.kind == ProfileKind::CloudProfile).then(|| reference.name.clone());
     (CloudProfileReference { kind, name: reference.name.clone() }, legacy)
+}
+
+/// That a profile, or the CloudProfile that it is made from, is being deleted: who came to it would hold up its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Going {
+    /// The profile itself.
+    #[error("{0} is being deleted")]
+    Itself(Reference),
+    /// The CloudProfile that it is made from.
+    #[error("{}, which {profile} is made from, is being deleted", Reference::cloud_profile(.parent))]
+    Parent {
+        /// The private profile.
+        profile: Reference,
+        /// Name of the CloudProfile.
+        parent: String,
+    },
+}
+
+impl Going {
+    /// Whether `profile` goes: by its own metadata if it is a private one, and by the CloudProfile at its root.
+    pub fn of(profile: &Reference, private: Option<&ObjectMeta>, root: &Offer) -> Option<Self> {
+        let is_private = profile.kind == ProfileKind::PrivateCloudProfile;
+        let itself = match is_private {
+            true => private.is_some_and(|private| private.deletion_timestamp.is_some()),
+            false => root.is_going(),
+        };
+        if itself {
+            return Some(Going::Itself(profile.clone()));
+        }
+        let parent = || Going::Parent { profile: profile.clone(), parent: root.parent.name().to_owned() };
+        (is_private && root.is_going()).then(parent)
+    }
 }
 
 /// Why a Shoot cannot change to a profile.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use allotment_api::catalog::{API_VERSION, CloudProfile, KeptProfile, Shoot, Stored};
 use allotment_core::catalog::{
-    Candidate, Dates, Offer, Offered, ProfileKind, Reference, Used, Verdict, candidates, explain_usage, reference,
-    render,
+    Candidate, Dates, Going, Offer, Offered, ProfileKind, Reference, Used, Verdict, candidates, explain_usage,
+    reference, render,
 };
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
@@ -69,8 +69,8 @@ struct Told {
     profile: Result<Reference, String>,
     /// What the profile comes to; nothing where it cannot be had, which `unseen` tells.
     root: Option<Offer>,
-    /// Whether the profile's deletion has begun.
-    is_going: bool,
+    /// Whether the deletion of the profile, or of what it is made from, has begun.
+    going: Option<Going>,
     conflicts: usize,
     used: Vec<Used>,
     candidates: Vec<Candidate>,
@@ -89,7 +89,7 @@ impl Told {
             now: seams().now(),
             profile,
             root: None,
-            is_going: false,
+            going: None,
             conflicts: 0,
             used: Vec::new(),
             candidates: Vec::new(),
@@ -141,8 +141,7 @@ impl Told {
         there: &mut Landscape,
     ) -> anyhow::Result<()> {
         let rendered = private.as_ref().map(|private| render(&offer.parent, &private.spec));
-        let going = |private: &KeptProfile| private.metadata.deletion_timestamp.is_some();
-        self.is_going = private.as_ref().map_or_else(|| offer.is_going(), going);
+        self.going = Going::of(profile, private.as_ref().map(|private| &private.metadata), &offer);
         self.conflicts = rendered.as_ref().map_or(0, |rendered| rendered.conflicts.len());
         let offered = Offered {
             name: profile,
@@ -166,16 +165,15 @@ impl Told {
 
     /// What all of it comes to, in a sentence.
     fn sums_up(&self) -> String {
+        if let (Some(going), false) = (&self.going, self.is_stored) {
+            return format!("it would be refused: {going}: name another profile");
+        }
         let refused = output::counted(self.refused(), "thing");
         match (&self.profile, &self.root, self.refused(), self.is_stored) {
             (Err(why), ..) => why.clone(),
             (Ok(_), None, ..) if self.absent.is_empty() => "unknown: its profile may not be seen".to_owned(),
             (Ok(_), None, _, true) => format!("{} is not there; what it uses already it keeps", self.absent.join(", ")),
             (Ok(_), None, _, false) => format!("it would be refused: {} is not there", self.absent.join(", ")),
-            (Ok(profile), Some(_), _, false) if self.is_going => {
-                let name = format!("{} {}", profile.kind.as_str(), profile.name);
-                format!("it would be refused: {name} is being deleted: name another profile")
-            }
             (Ok(_), Some(_), 0, true) => "all that it uses is given".to_owned(),
             (Ok(_), Some(_), 0, false) => "all that it asks for is given".to_owned(),
             (Ok(_), Some(_), _, true) => {
@@ -193,7 +191,7 @@ impl Told {
             "name": self.shoot.name_any(),
             "stored": self.is_stored,
             "profile": profile.map(|profile| json!({"kind": profile.kind.as_str(), "name": profile.name})),
-            "profileDeleting": self.is_going,
+            "profileDeleting": self.going.is_some(),
             "cloudProfile": self.root.as_ref().map(|root| root.parent.name()),
             "conflicts": self.conflicts,
             "summary": self.sums_up(),
@@ -215,9 +213,13 @@ impl Told {
                 lines.push(format!("  parent     CloudProfile {}", root.parent.name()));
             }
         }
-        if self.is_going {
+        if let Some(going) = &self.going {
+            let what = match going {
+                Going::Itself(_) => "its profile",
+                Going::Parent { .. } => "the CloudProfile that its profile is made from",
+            };
             let waits = if self.is_stored { ", and waits for this Shoot: change over, or delete it" } else { "" };
-            lines.push(format!("  deletion   its profile is being deleted{waits}"));
+            lines.push(format!("  deletion   {what} is being deleted{waits}"));
         }
         if self.conflicts > 0 {
             let count = output::counted(self.conflicts, "conflict");

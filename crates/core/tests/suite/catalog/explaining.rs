@@ -171,3 +171,19 @@ provider: {type: aws, workers: [{name: w, machine: {type: own}}]}
     assert!(!found[1].1 && found[1].2.contains("being deleted"), "{found:?}");
     assert_eq!(shown("{cloudProfileName: nowhere, kubernetes: {version: 1.28.6}}"), []);
 }
+
+#[test]
+fn nothing_leads_to_a_profile_whose_cloud_profile_goes() {
+    let going = CATALOG.replacen(
+        "metadata: {name: central}",
+        "metadata: {name: central, deletionTimestamp: '2026-05-31T00:00:00Z'}",
+        1,
+    );
+    let catalog = catalog(&going);
+    let shoot = shoot("{cloudProfile: {kind: PrivateCloudProfile, name: going}, kubernetes: {version: 1.30.2}}");
+    let name = reference(&shoot, None).expect("a profile");
+    let found = candidates(&catalog, "team", &shoot, &name, at(NOW));
+    let told: Vec<(bool, &str)> = found.iter().map(|one| (one.allowed, one.lacks[0].as_str())).collect();
+    let parent = "CloudProfile \"central\", which PrivateCloudProfile \"longer\" is made from, is being deleted";
+    assert_eq!(told, [(false, "CloudProfile \"central\" is being deleted"), (false, parent)]);
+}
