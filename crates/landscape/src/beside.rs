@@ -245,12 +245,13 @@ impl Beside {
     }
 
     async fn look_after(&self, client: &Client) -> Result<(), LandscapeError> {
+        // Before anything is written: what lacks in a landscape of before was deleted.
+        let is_made = self.setup(client).is_made().await?;
         let bundle = self.authorities(client.clone()).ensure().await?;
         let (address, user) = (&self.address, self.user.as_str());
         let (seams, term, without_catalog) = (&self.seams, self.identity.as_str(), self.settings.without_catalog);
-        Configurations { client, seams, manager: MANAGER, term, address, user, bundle: &bundle, without_catalog }
-            .apply()
-            .await
+        let (manager, bundle) = (MANAGER, bundle.as_str());
+        Configurations { client, seams, manager, term, address, user, bundle, without_catalog, is_made }.apply().await
     }
 
     fn authorities(&self, client: Client) -> Authorities {

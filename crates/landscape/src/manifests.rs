@@ -73,9 +73,7 @@ impl Setup {
 
     /// Provider `local` and the Purposes, unless they have been made before.
     pub(crate) async fn defaults(&self) -> Result<(), LandscapeError> {
-        let maps = Api::<ConfigMap>::namespaced(self.client.clone(), SYSTEM_NAMESPACE);
-        let made = maps.get_opt(MADE).await;
-        if made.map_err(|error| call_failed(format!("read ConfigMap {MADE}"), error))?.is_some() {
+        if self.is_made().await? {
             return Ok(());
         }
         let providers: Vec<ClusterProvider> = parse(PROVIDER, "ClusterProvider")?;
@@ -87,7 +85,17 @@ impl Setup {
             metadata: ObjectMeta { name: Some(MADE.to_owned()), ..ObjectMeta::default() },
             ..ConfigMap::default()
         };
-        unless_there(maps.create(&self.params(), &mark).await, || format!("make ConfigMap {MADE}"))
+        unless_there(self.marks().create(&self.params(), &mark).await, || format!("make ConfigMap {MADE}"))
+    }
+
+    /// Whether a landscape was made here before.
+    pub(crate) async fn is_made(&self) -> Result<bool, LandscapeError> {
+        let made = self.marks().get_opt(MADE).await;
+        Ok(made.map_err(|error| call_failed(format!("read ConfigMap {MADE}"), error))?.is_some())
+    }
+
+    fn marks(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), SYSTEM_NAMESPACE)
     }
 
     fn params(&self) -> PostParams {

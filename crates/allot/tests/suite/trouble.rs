@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
@@ -80,6 +80,66 @@ async fn what_somebody_adds_to_the_webhooks_goes_again_at_once_and_is_told() {
     mutating.delete("allotment", &DeleteParams::default()).await.expect("deleted");
     soon(SOON, "it is made again", || async { mutating.get_opt("allotment").await.expect("read").is_some() }).await;
     assert_eq!(validating.get("allotment").await.expect("there").resource_version(), settled);
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn webhook_configurations_that_somebody_deletes_are_made_again_and_that_is_told() {
+    let folder = Folder::new();
+    let up = Up::replica(&folder, "first", &[]).await;
+    up.until_says(ACTS).await;
+    let admin = client(&folder.kubeconfig()).await;
+    let validating = Api::<ValidatingWebhookConfiguration>::all(admin.clone());
+    let mutating = Api::<MutatingWebhookConfiguration>::all(admin.clone());
+    let events = Api::<Event>::namespaced(admin.clone(), "default");
+    let told = async |kind: &str| {
+        let all = events.list(&ListParams::default()).await.expect("an admin may list").items;
+        let is_of = |event: &&Event| event.involved_object.kind.as_deref() == Some(kind);
+        all.iter().filter(|event| event.reason.as_deref() == Some("Repaired")).filter(is_of).count()
+    };
+    let kinds = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+    assert!(!up.log().contains("it is there again"), "the first time is no repair: {}", up.log());
+    let delete = async || {
+        validating.delete("allotment", &DeleteParams::default()).await.expect("deleted");
+        mutating.delete("allotment", &DeleteParams::default()).await.expect("deleted");
+    };
+    delete().await;
+    for kind in kinds {
+        soon(SOON, kind, || async { told(kind).await == 1 }).await;
+    }
+    assert_eq!(up.log().matches("it is there again").count(), 2, "{}", up.log());
+    assert!(up.interrupt().await.success());
+    delete().await;
+    let up = Up::replica(&folder, "second", &[]).await;
+    up.until_says(ACTS).await;
+    for kind in kinds {
+        soon(SOON, kind, || async { told(kind).await == 2 }).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn other_kinds_of_the_catalogs_group_are_nobodys_business_here() {
+    let folder = Folder::new();
+    let up = Up::replica(&folder, "first", &[]).await;
+    up.until_says(ACTS).await;
+    let admin = client(&folder.kubeconfig()).await;
+    up.kill();
+    let definitions = Api::<CustomResourceDefinition>::all(admin.clone());
+    let open = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let names = json!({"plural": "seeds", "singular": "seed", "kind": "Seed", "listKind": "SeedList"});
+    let definition = json!({"metadata": {"name": "seeds.core.gardener.cloud"},
+        "spec": {"group": "core.gardener.cloud", "scope": "Cluster", "names": names,
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": open}]}});
+    create(&definitions, definition).await;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("core.gardener.cloud", "v1beta1", "Seed"));
+    let seeds = Api::<DynamicObject>::all_with(admin, &resource);
+    let seed = DynamicObject::new("one", &resource);
+    soon(SOON, "a seed is written though nobody answers reviews", || async {
+        let written = seeds.create(&PostParams::default(), &seed).await;
+        written.map_err(|error| assert!(!error.to_string().contains("webhook"), "{error}")).is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]

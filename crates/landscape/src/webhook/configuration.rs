@@ -32,10 +32,24 @@ pub const VALIDATE_PATH: &str = "/validate";
 
 /// Annotation of both: who held the Lease when they were written last.
 const TERM: &str = "cluster.openmcp.cloud/kept-by";
+/// The catalog's kinds, with all that is below them.
+const CATALOG_RESOURCES: [&str; 6] = [
+    "cloudprofiles",
+    "cloudprofiles/*",
+    "privatecloudprofiles",
+    "privatecloudprofiles/*",
+    "shoots",
+    "shoots/*",
+];
 /// What both configurations are called.
 pub(crate) const NAME: &str = "allotment";
 /// Member of a webhook: where the server finds it.
 const CLIENT_CONFIG: &str = "clientConfig";
+/// What is told where somebody changed one of them, and where somebody deleted it.
+const TAMPERED: &str = "its webhooks were not what the platform needs, so that writes of its kinds might not have been \
+     reviewed; they are right again";
+const DELETED: &str =
+    "it was deleted, so that writes of the platform's kinds might not have been reviewed; it is there again";
 /// How long a review may take: most are computed from what is in memory, those of the catalog read the API as well, for
 /// half of it at most.
 const TIMEOUT_SECS: i32 = 10;
@@ -106,6 +120,8 @@ pub(crate) struct Configurations<'a> {
     pub(crate) bundle: &'a str,
     /// The catalog's kinds are somebody else's.
     pub(crate) without_catalog: bool,
+    /// The landscape was made before: configurations that lack were there once.
+    pub(crate) is_made: bool,
 }
 
 impl Configurations<'_> {
@@ -128,17 +144,17 @@ impl Configurations<'_> {
         let api = Api::all_with(self.client.clone(), &ApiResource::erase::<K>(&()));
         let whole = Whole { object: &object, members: &["webhooks"], manager: self.manager };
         let kept = whole.keep(&api).await.map_err(|error| call_failed(format!("keep {plural} {NAME}"), error))?;
-        if let Kept::Mended(mended) = kept
-            && was_tampered(&mended.before.data["webhooks"], &object["webhooks"])
-        {
-            let text = "its webhooks were not what the platform needs, so that writes of its kinds might not have been \
-                 reviewed; they are right again";
-            warn!(%kind, name = NAME, "{text}");
-            let about: K = serde_json::to_value(&mended.after).and_then(serde_json::from_value).map_err(unreadable)?;
-            let told = warn_of(self.client, self.seams, &about, EventReason::Repaired, text).await;
-            told.map_err(|error| call_failed(format!("tell of {plural} {NAME}"), error))?;
-        }
-        Ok(())
+        let (about, text) = match kept {
+            Kept::Mended(mended) if was_tampered(&mended.before.data["webhooks"], &object["webhooks"]) => {
+                (mended.after, TAMPERED)
+            }
+            Kept::Made(made) if self.is_made => (*made, DELETED),
+            Kept::Same(_) | Kept::Made(_) | Kept::Mended(_) => return Ok(()),
+        };
+        warn!(%kind, name = NAME, "{text}");
+        let about: K = serde_json::to_value(&about).and_then(serde_json::from_value).map_err(unreadable)?;
+        let told = warn_of(self.client, self.seams, &about, EventReason::Repaired, text).await;
+        told.map_err(|error| call_failed(format!("tell of {plural} {NAME}"), error))
     }
 
     fn mutating(&self) -> MutatingWebhookConfiguration {
@@ -148,7 +164,7 @@ impl Configurations<'_> {
         let webhook = MutatingWebhook {
             name: format!("mutate.{GROUP}"),
             client_config: self.address.client_config(MUTATE_PATH, self.bundle),
-            rules: Some(vec![self.rule()]),
+            rules: Some(self.rules()),
             match_conditions: Some(vec![self.unless_platform(stamped)]),
             failure_policy: Some("Fail".to_owned()),
             match_policy: Some("Equivalent".to_owned()),
@@ -166,7 +182,7 @@ impl Configurations<'_> {
         let webhook = ValidatingWebhook {
             name: format!("validate.{GROUP}"),
             client_config: self.address.client_config(VALIDATE_PATH, self.bundle),
-            rules: Some(vec![self.rule()]),
+            rules: Some(self.rules()),
             match_conditions: Some(vec![self.unless_platform("!has(request.subResource)")]),
             failure_policy: Some("Fail".to_owned()),
             match_policy: Some("Equivalent".to_owned()),
@@ -184,8 +200,8 @@ impl Configurations<'_> {
         let providers = ValidatingWebhook {
             name: format!("providers.{GROUP}"),
             rules: Some(vec![
-                rule_about(&["apiextensions.k8s.io"], "customresourcedefinitions"),
-                rule_about(&["*"], "providerconfigs"),
+                rule_about(&["apiextensions.k8s.io"], &["customresourcedefinitions"]),
+                rule_about(&["*"], &["providerconfigs"]),
             ]),
             match_conditions: Some(vec![by_provider]),
             ..webhook.clone()
@@ -193,11 +209,11 @@ impl Configurations<'_> {
         ValidatingWebhookConfiguration { metadata: self.metadata(), webhooks: Some(vec![webhook, providers]) }
     }
 
-    /// Every write of our groups: any version, any kind, subresources too.
-    fn rule(&self) -> RuleWithOperations {
-        let catalog = (!self.without_catalog).then_some(CATALOG_GROUP);
-        let groups: Vec<&str> = std::iter::once(GROUP).chain(catalog).chain(BUILT_IN_GROUPS).collect();
-        rule_about(&groups, "*/*")
+    /// Every write of our kinds: any version, subresources too. Our own group has no others; the catalog's may.
+    fn rules(&self) -> Vec<RuleWithOperations> {
+        let groups: Vec<&str> = std::iter::once(GROUP).chain(BUILT_IN_GROUPS).collect();
+        let catalog = (!self.without_catalog).then(|| rule_about(&[CATALOG_GROUP], &CATALOG_RESOURCES));
+        std::iter::once(rule_about(&groups, &["*/*"])).chain(catalog).collect()
     }
 
     fn metadata(&self) -> ObjectMeta {
@@ -265,13 +281,13 @@ fn authorities(config: &Value) -> Option<BTreeSet<String>> {
 }
 
 /// Every write of these resources in any version.
-fn rule_about(groups: &[&str], resource: &str) -> RuleWithOperations {
+fn rule_about(groups: &[&str], resources: &[&str]) -> RuleWithOperations {
     let all = |items: &[&str]| Some(items.iter().map(|item| (*item).to_owned()).collect());
     RuleWithOperations {
         api_groups: all(groups),
         api_versions: all(&["*"]),
         operations: all(&["CREATE", "UPDATE", "DELETE"]),
-        resources: all(&[resource]),
+        resources: all(resources),
         scope: Some("*".to_owned()),
     }
 }
@@ -279,6 +295,17 @@ fn rule_about(groups: &[&str], resource: &str) -> RuleWithOperations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_of_the_catalogs_kinds_are_asked_about_and_no_others() {
+        let mut plurals: Vec<String> = Vec::new();
+        for definition in allotment_api::catalog_crds() {
+            let plural = definition.spec.names.plural;
+            plurals.extend([plural.clone(), format!("{plural}/*")]);
+        }
+        plurals.sort();
+        assert_eq!(plurals, CATALOG_RESOURCES);
+    }
 
     #[test]
     fn the_certificate_bears_the_name_by_which_the_server_is_asked() {
