@@ -18,6 +18,7 @@ mod selectors;
 mod stamp;
 mod traits;
 mod validate;
+mod warned;
 
 pub use providers::is_watched;
 pub use review::{Caller, Concerns, Config, Denial, Operation, Request, Reviewed, concerns, review, stamp};

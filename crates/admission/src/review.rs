@@ -8,6 +8,7 @@ use allotment_machinery::field::FieldError;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use crate::warned::bounded;
 use crate::{definitions, ownership, providers, validate};
 
 /// What is done to the object.
@@ -164,7 +165,7 @@ pub fn review(config: &Config, snapshot: Option<&Snapshot>, request: &Request<'_
     if !found.errors.is_empty() {
         return Err(Denial::Invalid(found.errors));
     }
-    Ok(Reviewed { object: stamped, warnings: found.warnings })
+    Ok(Reviewed { object: stamped, warnings: bounded(found.warnings, 0, "") })
 }
 
 fn is_ours(request: &Request<'_>) -> bool {

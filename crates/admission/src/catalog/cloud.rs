@@ -17,6 +17,7 @@ use super::case::{Case, Pair};
 use super::facts::{Facts, Family, Lookup};
 use super::named::{dropped, named, unread};
 use crate::review::Denial;
+use crate::warned::bounded;
 
 pub(super) fn wants(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Facts) -> Vec<Lookup> {
     facts.lacking(pair.old.as_ref().map(|_| Lookup::Family(case.name().to_owned())))
@@ -27,13 +28,16 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
     if !found.errors.is_empty() {
         return Err(Denial::Invalid(found.errors));
     }
-    let (Some(old), Some(family)) = (&pair.old, facts.family(case.name())) else { return Ok(found.warnings) };
+    let (Some(old), Some(family)) = (&pair.old, facts.family(case.name())) else {
+        return Ok(bounded(found.warnings, found.unkept, ""));
+    };
     let (before, after) = (Parent::new(case.name(), old.clone()), Parent::new(case.name(), pair.new.clone()));
     let mut errors = taken_from_shoots(&before, &after, family, case.write.now);
     if let Some(broken) = broken_children(case, &before, &after, family) {
         let accepted = case.write.object.at(&["metadata", "annotations", ACCEPT_CHILD_ERRORS]);
         if accepted.and_then(Value::as_str) == Some("true") {
-            found.warnings.push(format!("spec: makes {broken}"));
+            // Before the others: it says most.
+            found.warnings.insert(0, format!("spec: makes {broken}"));
         } else {
             let detail = format!(
                 "would make {broken}; change these before, or set annotation {ACCEPT_CHILD_ERRORS}: \"true\" to have them \
@@ -43,9 +47,11 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
         }
     }
     errors.extend(changed_type(old, &pair.new, family));
-    found.warnings.extend(dropped_parts(old, &pair.new, family));
-    found.warnings.extend(passed_over(&before, &after, family));
-    if errors.is_empty() { Ok(found.warnings) } else { Err(Denial::Invalid(errors)) }
+    // Before the others: they say most.
+    let mut warnings = dropped_parts(old, &pair.new, family);
+    warnings.extend(passed_over(&before, &after, family));
+    warnings.append(&mut found.warnings);
+    if errors.is_empty() { Ok(bounded(warnings, found.unkept, "")) } else { Err(Denial::Invalid(errors)) }
 }
 
 /// That a profile is for another provider than those who use it.

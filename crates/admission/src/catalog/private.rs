@@ -16,6 +16,10 @@ use super::case::{Case, PrivatePair, Stage};
 use super::facts::{Facts, Lookup};
 use super::named::{dropped, names};
 use crate::review::{Denial, Operation};
+use crate::warned::bounded;
+
+/// Where warnings stand that have no room.
+const MORE: &str = "; what the parent holds against stands in status.conflicts";
 
 /// A private profile that is written.
 #[derive(Debug)]
@@ -144,9 +148,11 @@ impl Private {
         match found {
             None => Err(Denial::Invalid(vec![self.no_parent(case, facts)])),
             Some(found) if !found.errors.is_empty() => Err(Denial::Invalid(found.errors)),
-            Some(mut found) => {
-                found.warnings.extend(self.dropped(case, facts));
-                Ok(found.warnings)
+            Some(found) => {
+                // What Shoots lose says most.
+                let mut warnings = self.dropped(case, facts);
+                warnings.extend(found.warnings);
+                Ok(bounded(warnings, found.unkept, MORE))
             }
         }
     }

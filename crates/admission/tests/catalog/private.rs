@@ -328,3 +328,21 @@ fn who_drops_what_shoots_of_the_namespace_use_is_warned() {
         world.write("root", "PrivateCloudProfile", &private(spec.clone()), &private(spec)).expect("accepted");
     assert_eq!(warnings, [""; 0]);
 }
+
+#[test]
+fn of_many_conflicts_as_many_are_told_as_there_is_room_for_and_then_how_many_more() {
+    let types = |memory: &str| {
+        let name = |number: usize| format!("t{number}-with-a-name-as-long-as-those-of-machine-types-are");
+        let one = |number: usize| serde_json::json!({"name": name(number), "cpu": "2", "gpu": "0", "memory": memory});
+        serde_json::json!((0..61).map(one).collect::<Vec<_>>())
+    };
+    let mut own = parent_spec();
+    own["machineTypes"] = types("8Gi");
+    let world = World::default().profile(object("CloudProfile", "", "central", own));
+    let new = private(serde_json::json!({"machineTypes": types("16Gi")}));
+    let (_, warnings) = world.write("alice", "PrivateCloudProfile", &Value::Null, &new).expect("accepted");
+    let told = warnings.iter().filter(|warning| warning.contains("spec.machineTypes[")).count();
+    let last = warnings.last().expect("some");
+    assert!(last.starts_with(&format!("and {} more", 61 - told)) && last.contains("status.conflicts"), "{last}");
+    assert!(warnings.iter().map(String::len).sum::<usize>() < 4096, "kube-apiserver shows no more");
+}

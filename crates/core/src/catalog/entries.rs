@@ -30,6 +30,8 @@ pub struct Found {
     pub errors: Vec<FieldError>,
     /// What whoever wrote it should know.
     pub warnings: Vec<String>,
+    /// How many more warnings there would be.
+    pub unkept: usize,
     /// What was wrong before and is no reason to refuse.
     known: BTreeSet<String>,
     /// Whether all errors are kept.
@@ -69,6 +71,8 @@ impl Found {
     pub(super) fn warn(&mut self, warning: impl FnOnce() -> String) {
         if self.warnings.len() < MAX_ERRORS {
             self.warnings.push(warning());
+        } else {
+            self.unkept += 1;
         }
     }
 

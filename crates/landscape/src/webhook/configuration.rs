@@ -33,14 +33,8 @@ pub const VALIDATE_PATH: &str = "/validate";
 /// Annotation of both: who held the Lease when they were written last.
 const TERM: &str = "cluster.openmcp.cloud/kept-by";
 /// The catalog's kinds, with all that is below them.
-const CATALOG_RESOURCES: [&str; 6] = [
-    "cloudprofiles",
-    "cloudprofiles/*",
-    "privatecloudprofiles",
-    "privatecloudprofiles/*",
-    "shoots",
-    "shoots/*",
-];
+const CATALOG_RESOURCES: [&str; 6] =
+    ["cloudprofiles", "cloudprofiles/*", "privatecloudprofiles", "privatecloudprofiles/*", "shoots", "shoots/*"];
 /// What both configurations are called.
 pub(crate) const NAME: &str = "allotment";
 /// Member of a webhook: where the server finds it.

@@ -201,6 +201,9 @@ impl Judged {
     fn found(&mut self, document: &Document, found: Found) -> bool {
         let is_right = found.errors.is_empty();
         found.warnings.into_iter().for_each(|text| self.find(document, Level::Warning, text));
+        if found.unkept > 0 {
+            self.find(document, Level::Warning, format!("and {} more warnings", found.unkept));
+        }
         found.errors.into_iter().for_each(|error| self.error(document, error.to_string()));
         is_right
     }
