@@ -318,7 +318,7 @@ mod tests {
             let webhook = ValidatingWebhook {
                 name: "w".to_owned(),
                 client_config: address.client_config(path, bundle),
-                rules: Some(vec![rule_about(&[GROUP], "*/*")]),
+                rules: Some(vec![rule_about(&[GROUP], &["*/*"])]),
                 ..ValidatingWebhook::default()
             };
             serde_json::to_value(webhook).expect("a webhook")
