@@ -18,7 +18,9 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 
 use crate::access::{AccessRequests, AccessSecret};
-use crate::catalog::{self, CatalogWorld, Profiles, UnreadShoots, follow_private, follow_profiles, follow_shoots};
+use crate::catalog::{
+    self, CatalogWorld, Profiles, UnreadShoots, follow_private, follow_profiles, follow_shoots, keep_dates,
+};
 use crate::clusters::{Guards, Insides, Lifecycle, Planes};
 use crate::frame::{AT_ONCE, ObjectKey, Queue, Reconcile, Seams, Synced, Tasks, follow, work};
 use crate::providers::{Configs, Directory, Outside, Providers};
@@ -186,6 +188,7 @@ pub fn start(tasks: &Tasks, client: &Client, directory: Directory, seams: &Seams
         run(tasks, &synced, controller, queue);
     }
     if let Some(Followed { synced, world }) = &catalog {
+        tasks.spawn(keep_dates(world.clone(), seams.clone()));
         let profiles = Profiles::new(client.clone(), world.clone(), seams.clone());
         run_after(tasks, synced, catalog::KINDS, Arc::new(profiles), &world.queue);
         let unread = UnreadShoots::new(client.clone(), world.clone(), seams.clone());

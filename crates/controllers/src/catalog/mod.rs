@@ -4,12 +4,14 @@
 //! It has a world and queues of its own, so that neither waits for the other's locks nor its lists.
 
 mod confirm;
+mod dates;
 mod followed;
 mod profiles;
 mod unread;
 mod world;
 
 pub(crate) use confirm::catch_up;
+pub(crate) use dates::keep_dates;
 pub(crate) use followed::{follow_private, follow_profiles, follow_shoots};
 pub(crate) use profiles::Profiles;
 pub(crate) use unread::UnreadShoots;

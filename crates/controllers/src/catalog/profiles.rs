@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::confirm::catch_up;
 use super::followed::{Followed, ReadFrom};
-use super::world::{CatalogWorld, Mirrored, profile_of};
+use super::world::{CatalogWorld, Mirrored, key_of, profile_of};
 use crate::frame::{Next, ObjectKey, Reconcile, ReconcileError, Seams, warn_of};
 
 const MANAGER: &str = "allot-catalog";
@@ -140,15 +140,13 @@ impl Profiles {
         self.world.settled(Followed::<T>::Unread(Arc::new(UnreadProfile { metadata, status, parent, why })));
     }
 
-    fn at(&self, again: Option<jiff::Timestamp>) -> Next {
-        again.map_or(Next::Change, |at| Next::After(self.seams.until(at)))
-    }
-
-    /// Carries a plan out. When to look again, where that is known; otherwise what is to be done next is decided anew.
-    async fn carry_out(&self, profile: &ProfileKey, plan: &ProfilePlan) -> Result<Option<Next>, ReconcileError> {
+    /// Carries a plan out. Whether that was the last one, until something changes or the profile's next date comes; otherwise what
+    /// is to be done next is decided anew.
+    async fn carry_out(&self, profile: &ProfileKey, plan: &ProfilePlan) -> Result<bool, ReconcileError> {
         match plan {
             ProfilePlan::Done { again } => {
-                return Ok(Some(self.at(*again)));
+                self.world.dates.set(&key_of(profile), *again);
+                return Ok(true);
             }
             ProfilePlan::AddFinalizer(write) => self.patch(write).await?,
             ProfilePlan::Release(write) => {
@@ -170,10 +168,11 @@ impl Profiles {
                 for told in told {
                     self.tell(profile, told.reason, &told.message).await?;
                 }
-                return Ok(Some(self.at(*again)));
+                self.world.dates.set(&key_of(profile), *again);
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 }
 
@@ -234,8 +233,8 @@ impl Reconcile for Profiles {
             if before.as_ref().is_some_and(|before| plan.repeats(before)) {
                 break;
             }
-            if let Some(next) = self.carry_out(&profile, &plan).await? {
-                return Ok(next);
+            if self.carry_out(&profile, &plan).await? {
+                return Ok(Next::Change);
             }
             before = Some(plan);
         }

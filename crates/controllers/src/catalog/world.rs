@@ -10,6 +10,7 @@ use kube::Resource;
 use kube::runtime::watcher::Event;
 use tracing::{info, warn};
 
+use super::dates::Dates;
 use super::followed::Followed;
 use crate::frame::{Alarm, Change, Mirror, ObjectKey, Queue, Shared};
 
@@ -32,6 +33,8 @@ pub(crate) struct CatalogWorld {
     state: Shared<State>,
     /// Profiles of both kinds; CloudProfiles are those without a namespace.
     pub(crate) queue: Arc<Queue<ObjectKey>>,
+    /// When which of them has to be looked at although nothing changes.
+    pub(super) dates: Dates,
     /// Shoots that cannot be read, of which that is still to be told.
     pub(crate) unread_shoots: Arc<Queue<ObjectKey>>,
 }
@@ -127,7 +130,7 @@ impl CatalogWorld {
 }
 
 /// The queue's key of a profile.
-fn key_of(profile: &ProfileKey) -> ObjectKey {
+pub(super) fn key_of(profile: &ProfileKey) -> ObjectKey {
     match profile {
         ProfileKey::Cloud(name) => ObjectKey::cluster_wide(name.clone()),
         ProfileKey::Private(key) => key.clone(),
