@@ -7,7 +7,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::dates::later;
 use super::parent::Parent;
-use super::versions::{VersionKey, dated, without};
+use super::versions::{VersionKey, dated, longer, without};
 
 /// Most removed versions that a profile remembers.
 const MAX_REMOVED: usize = 1_000;
@@ -44,9 +44,10 @@ pub fn expire_private_profile(
     now: Timestamp,
 ) -> Expiry<PrivateCloudProfileSpec> {
     let (mut gone, mut removed, mut in_use, mut next) = (BTreeSet::new(), Vec::new(), Vec::new(), None);
-    for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
+    let entries = dated(spec.kubernetes.as_ref(), &spec.machine_images);
+    let holding = entries.map(|(key, date)| (key, parent.effective(&key, date)));
+    for (key, holds) in once_each(holding) {
         let inherited = parent.date(&key);
-        let holds = parent.effective(&key, date);
         let Some((date, at)) = holds.and_then(|date| Some((date, date.at()?))) else { continue };
         if at > now {
             next = earlier(next, at);
@@ -103,7 +104,7 @@ pub fn expire_cloud_profile<'a>(
         }
     }
     let (mut gone, mut removed, mut next) = (BTreeSet::new(), Vec::new(), None);
-    for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
+    for (key, date) in once_each(dated(spec.kubernetes.as_ref(), &spec.machine_images)) {
         let latest = later(date, extended.get(&key).copied());
         let Some((date, at)) = latest.and_then(|date| Some((date, date.at()?))) else { continue };
         if at > now {
@@ -132,6 +133,17 @@ pub(super) fn has_settled(date: Timestamp, now: Timestamp) -> bool {
 
 fn settled_at(date: Timestamp) -> Timestamp {
     date.checked_add(SETTLE).unwrap_or(Timestamp::MAX)
+}
+
+/// Each version once, with the date that lets it stay longest.
+fn once_each<'a>(
+    dated: impl Iterator<Item = (VersionKey<'a>, Option<&'a Date>)>,
+) -> BTreeMap<VersionKey<'a>, Option<&'a Date>> {
+    let mut once = BTreeMap::new();
+    for (key, date) in dated {
+        once.entry(key).and_modify(|so_far| *so_far = longer(*so_far, date)).or_insert(date);
+    }
+    once
 }
 
 fn earlier(one: Option<Timestamp>, other: Timestamp) -> Option<Timestamp> {

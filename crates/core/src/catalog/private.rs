@@ -13,7 +13,7 @@ use super::lineage::faults_of_reference;
 use super::parent::Parent;
 use super::profile;
 use super::render::render;
-use super::versions::{VersionKey, dated, without};
+use super::versions::{VersionKey, dated, longer, without};
 use super::within;
 
 /// What a write of a private profile is judged by.
@@ -35,7 +35,11 @@ type Dates<'a> = BTreeMap<VersionKey<'a>, Option<&'a Date>>;
 
 impl<'a> PrivateWrite<'a> {
     fn stored(&self) -> Dates<'a> {
-        self.old.map(|old| dated(old.kubernetes.as_ref(), &old.machine_images).collect()).unwrap_or_default()
+        let mut stored = Dates::new();
+        for (key, date) in self.old.into_iter().flat_map(|old| dated(old.kubernetes.as_ref(), &old.machine_images)) {
+            stored.entry(key).and_modify(|so_far| *so_far = longer(*so_far, date)).or_insert(date);
+        }
+        stored
     }
 
     /// Whether an entry was taken out with that date.
@@ -71,8 +75,16 @@ impl<'a> PrivateWrite<'a> {
 /// while Shoots use them.
 pub fn over<'s>(spec: &'s PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> BTreeSet<VersionKey<'s>> {
     let stored = write.stored();
-    let all = dated(spec.kubernetes.as_ref(), &spec.machine_images);
-    all.filter(|(key, date)| write.is_over(key, *date, &stored)).map(|(key, _)| key).collect()
+    let (mut over, mut given) = (BTreeSet::new(), BTreeSet::new());
+    for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
+        if write.is_over(&key, date, &stored) {
+            over.insert(key)
+        } else {
+            given.insert(key)
+        };
+    }
+    // One that stands twice is over if both entries are.
+    over.difference(&given).copied().collect()
 }
 
 /// What this write takes out of what was stored since it expired, to be noted beside what went before: a manifest that

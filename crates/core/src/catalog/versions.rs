@@ -54,6 +54,18 @@ pub(super) fn dated<'a>(
     kubernetes.chain(images)
 }
 
+/// Of two entries of one version, which only who writes past admission can bring about, the date that lets it stay longer: none,
+/// and what is no time, never pass.
+pub(super) fn longer<'a>(one: Option<&'a Date>, other: Option<&'a Date>) -> Option<&'a Date> {
+    let passes = |date: Option<&'a Date>| date.and_then(|date| Some((date.at()?, date)));
+    match (passes(one), passes(other)) {
+        (None, _) => one,
+        (_, None) => other,
+        (Some((one, date)), Some((other, _))) if one >= other => Some(date),
+        (Some(_), Some((_, date))) => Some(date),
+    }
+}
+
 /// The versions that a change of a profile takes out of it. That Shoots still find one of an image, since their private
 /// profile adds it too, shows in what that renders to.
 pub fn dropped_versions<'a>(old: &'a CloudProfileSpec, new: &CloudProfileSpec) -> Vec<VersionKey<'a>> {

@@ -126,6 +126,39 @@ fn a_version_of_a_cloud_profile_goes_after_the_last_date_of_all_that_extend_it()
     assert_eq!(cloud(OWN), *own.spec());
 }
 
+/// Only who writes past admission can have a version twice.
+#[test]
+fn a_version_that_stands_twice_goes_when_the_later_of_its_dates_has_passed() {
+    let check = |dates: [&str; 2], expect: bool| {
+        let entry = |date: &str| match date {
+            "" => "{version: 1.30.0}".to_owned(),
+            date => format!("{{version: 1.30.0, expirationDate: '{date}'}}"),
+        };
+        let versions = dates.map(entry).join(", ");
+        let now = at("2030-01-01T00:00:00Z");
+        let own = parent(&format!("{{type: t, kubernetes: {{versions: [{versions}]}}}}"));
+        let expiry = expire_cloud_profile(&own, [], |_| false, now);
+        assert_eq!(!expiry.removed.is_empty(), expect, "{dates:?}");
+        if expect {
+            assert_eq!(expiry.removed[0].expired_at.text(), "2026-01-01T00:00:00Z");
+        }
+        let images = versions.replace("1.30.0", "'1'");
+        let own = parent("{type: t}");
+        let spec = private(&format!(
+            "{{parent: central, machineImages: [{{name: i, versions: [{images}]}}, {{name: i, versions: [{{version: '2'}}]}}]}}"
+        ));
+        let expiry = expire_private_profile(&spec, &own, |_, _| Vec::new(), now);
+        assert_eq!(expiry.spec.is_some(), expect, "{dates:?}");
+    };
+    check(["2024-01-01T00:00:00Z", "2026-01-01T00:00:00Z"], true);
+    check(["2026-01-01T00:00:00Z", "2024-01-01T00:00:00Z"], true);
+    check(["2024-01-01T00:00:00Z", "2099-01-01T00:00:00Z"], false);
+    check(["2099-01-01T00:00:00Z", "2024-01-01T00:00:00Z"], false);
+    check(["2024-01-01T00:00:00Z", ""], false);
+    check(["", "2024-01-01T00:00:00Z"], false);
+    check(["2024-01-01T00:00:00Z", "yesterday"], false);
+}
+
 #[test]
 fn of_removed_versions_the_last_of_each_is_remembered_and_not_without_end() {
     let removed = |number: usize, day: usize| RemovedVersion {
