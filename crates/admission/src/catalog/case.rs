@@ -360,7 +360,8 @@ impl<'a> Case<'a> {
         }
         let gone = self.gone(facts, false);
         let same = |left: &RemovedVersion, right: &RemovedVersion| {
-            (&left.path, &left.version, &left.expired_at) == (&right.path, &right.version, &right.expired_at)
+            let dates = (&left.expired_at, &left.own_date) == (&right.expired_at, &right.own_date);
+            dates && (&left.path, &left.version) == (&right.path, &right.version)
         };
         let have = removed_list(have);
         let added: Vec<RemovedVersion> =

@@ -235,8 +235,11 @@ pub struct RemovedVersion {
     pub path: String,
     /// The version.
     pub version: String,
-    /// The date that it had.
+    /// The date by which it went: the later of its own and its parent's.
     pub expired_at: Date,
+    /// The date that it had itself, where that was another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_date: Option<Date>,
     /// When it was taken out.
     pub removed_at: Date,
 }

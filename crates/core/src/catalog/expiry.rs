@@ -46,8 +46,11 @@ pub fn expire_private_profile(
     let (mut gone, mut removed, mut in_use, mut next) = (BTreeSet::new(), Vec::new(), Vec::new(), None);
     let entries = dated(spec.kubernetes.as_ref(), &spec.machine_images);
     let holding = entries.map(|(key, date)| (key, parent.effective(&key, date)));
+    let own_dates: BTreeMap<VersionKey<'_>, Option<&Date>> =
+        dated(spec.kubernetes.as_ref(), &spec.machine_images).collect();
     for (key, holds) in once_each(holding) {
         let inherited = parent.date(&key);
+        let own = own_dates.get(&key).copied().flatten();
         let Some((date, at)) = holds.and_then(|date| Some((date, date.at()?))) else { continue };
         if at > now {
             next = earlier(next, at);
@@ -62,15 +65,14 @@ pub fn expire_private_profile(
             next = earlier(next, settled_at(at));
             continue;
         }
-        let (path, version, expired_at) = (key.to_string(), key.version().to_owned(), date.clone());
         if users.is_empty() {
+            removed.push(removal(&key, date, own, now));
             gone.insert(key);
-            removed.push(RemovedVersion { path, version, expired_at, removed_at: Date::of(now) });
         } else {
             in_use.push(ExpiredInUse {
-                path,
-                version,
-                expired_at,
+                path: key.to_string(),
+                version: key.version().to_owned(),
+                expired_at: date.clone(),
                 more_shoots: users
                     .len()
                     .checked_sub(MOST_SHOOTS)
@@ -114,9 +116,8 @@ pub fn expire_cloud_profile<'a>(
         } else if !has_settled(at, now) {
             next = earlier(next, settled_at(at));
         } else {
+            removed.push(removal(&key, date, None, now));
             gone.insert(key);
-            let (path, version) = (key.to_string(), key.version().to_owned());
-            removed.push(RemovedVersion { path, version, expired_at: date.clone(), removed_at: Date::of(now) });
         }
     }
     let left = (!gone.is_empty()).then(|| {
@@ -144,6 +145,17 @@ fn once_each<'a>(
         once.entry(key).and_modify(|so_far| *so_far = longer(*so_far, date)).or_insert(date);
     }
     once
+}
+
+/// What is noted of an entry that goes by `date`, and had `own` itself.
+pub(super) fn removal(key: &VersionKey<'_>, date: &Date, own: Option<&Date>, now: Timestamp) -> RemovedVersion {
+    RemovedVersion {
+        path: key.to_string(),
+        version: key.version().to_owned(),
+        expired_at: date.clone(),
+        own_date: own.filter(|own| *own != date).cloned(),
+        removed_at: Date::of(now),
+    }
 }
 
 fn earlier(one: Option<Timestamp>, other: Timestamp) -> Option<Timestamp> {

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::dates::{has_passed, later};
 use super::entries::{self, Found};
-use super::expiry::has_settled;
+use super::expiry::{has_settled, removal};
 use super::lineage::faults_of_reference;
 use super::parent::Parent;
 use super::profile;
@@ -42,13 +42,11 @@ impl<'a> PrivateWrite<'a> {
         stored
     }
 
-    /// Whether an entry was taken out with that date.
+    /// Whether an entry was taken out that had this date, or none, or went by this one, which was its parent's.
     fn was_removed(&self, key: &VersionKey<'_>, date: Option<&Date>) -> bool {
         let path = key.to_string();
-        // It may have gone by its parent's date, if that was later or the only one.
-        let went_by =
-            |gone: &Date| date.is_none_or(|date| *date == *gone || later(Some(date), Some(gone)) == Some(gone));
-        self.removed.iter().any(|gone| gone.path == path && went_by(&gone.expired_at))
+        let had = |gone: &RemovedVersion, date: &Date| gone.expired_at == *date || gone.own_date.as_ref() == Some(date);
+        self.removed.iter().any(|gone| gone.path == path && date.is_none_or(|date| had(gone, date)))
     }
 
     /// Whether an entry has expired and is not new in this write. What stands there stays as long as it is given, as long as
@@ -96,9 +94,7 @@ pub fn gone_with(spec: &PrivateCloudProfileSpec, write: &PrivateWrite<'_>) -> Ve
     let left: BTreeSet<VersionKey<'_>> = all.filter(|key| !going.contains(key)).collect();
     let gone = stored.iter().filter(|(key, date)| !left.contains(key) && write.is_over(key, **date, &stored));
     let note = |(key, date): (&VersionKey<'_>, &Option<&Date>)| {
-        let expired_at = write.parent.effective(key, *date)?.clone();
-        let (path, version) = (key.to_string(), key.version().to_owned());
-        Some(RemovedVersion { path, version, expired_at, removed_at: Date::of(write.now) })
+        Some(removal(key, write.parent.effective(key, *date)?, *date, write.now))
     };
     gone.filter_map(note).collect()
 }

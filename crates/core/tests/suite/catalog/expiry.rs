@@ -165,6 +165,7 @@ fn of_removed_versions_the_last_of_each_is_remembered_and_not_without_end() {
         path: format!("spec.kubernetes.versions[1.{number}.0]"),
         version: format!("1.{number}.0"),
         expired_at: Date::new("2026-01-01T00:00:00Z"),
+        own_date: None,
         removed_at: Date::new(format!("20{:02}-01-{:02}T00:00:00Z", 26 + day / 28, day % 28 + 1)),
     };
     let again = removed_versions(&[removed(1, 0), removed(2, 0)], &[removed(1, 5)]);

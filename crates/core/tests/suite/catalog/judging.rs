@@ -342,6 +342,7 @@ fn a_manifest_with_expired_entries_that_is_applied_again_neither_fails_nor_bring
         path: "spec.machineImages[own].versions[5]".to_owned(),
         version: "5".to_owned(),
         expired_at: Date::new(OVER),
+        own_date: None,
         removed_at: Date::new("2026-05-02T00:00:00Z"),
     }];
     let check = |text: &str, old: Option<&str>, removed: &[RemovedVersion], used: bool, expect: Option<&str>| {
@@ -365,6 +366,62 @@ fn a_manifest_with_expired_entries_that_is_applied_again_neither_fails_nor_bring
     // A Shoot needs it.
     assert_eq!(check(&text, Some(&text), &[], true, None).1, 0);
     assert_eq!(check(&kubernetes, Some(&kubernetes), &[], true, empty).1, 0);
+}
+
+/// What is remembered of versions that went by `own` date or by that of the parent, `parents`, if that was later.
+fn remembered(own: &str, parents: &str) -> (Parent, Vec<RemovedVersion>) {
+    let offered =
+        parent(&format!("{{type: t, kubernetes: {{versions: [{{version: 1.30.2, expirationDate: '{parents}'}}]}}}}"));
+    let expiry = expire_private_profile(&private(&dated("1.30.2", own)), &offered, |_, _| Vec::new(), at(NOW));
+    let stored = private("{parent: central}");
+    assert_eq!(expiry.spec.as_ref(), Some(&stored));
+    // By whom it was taken out makes no difference.
+    let before = private(&dated("1.30.2", own));
+    let write = PrivateWrite { old: Some(&before), ..create(&offered, NOW) };
+    assert_eq!(gone_with(&before, &write), expiry.removed);
+    assert_eq!(gone_with(&stored, &write), expiry.removed);
+    // And as it is read of the annotation.
+    let text = serde_json::to_string(&removed_versions(&[], &expiry.removed)).expect("JSON");
+    (offered, serde_json::from_str(&text).expect("a list"))
+}
+
+#[test]
+fn of_what_went_only_its_own_date_and_the_one_by_which_it_went_are_known() {
+    let check = |own: &str, parents: &str, again: &[(&str, bool)]| {
+        let (offered, removed) = remembered(own, parents);
+        let stored = private("{parent: central}");
+        for (date, is_known) in again {
+            let write = PrivateWrite { old: Some(&stored), removed: &removed, ..create(&offered, NOW) };
+            let manifest = private(&dated("1.30.2", date));
+            let left = settled(&manifest, &write);
+            assert_eq!(left.is_some(), *is_known, "{own}, {parents}, again with {date}");
+            let errors = texts(&validate_private_profile(left.as_ref().unwrap_or(&manifest), &write));
+            assert_eq!(errors.is_empty(), *is_known, "{errors:?}");
+        }
+        let undated = private("{parent: central, kubernetes: {versions: [{version: 1.30.2}]}}");
+        let write = PrivateWrite { old: Some(&stored), removed: &removed, ..create(&offered, NOW) };
+        assert_eq!(settled(&undated, &write), Some(stored.clone()));
+    };
+    let longer = [
+        ("2026-05-01T00:00:00Z", true),
+        ("2026-05-01T02:00:00+02:00", true),
+        ("2026-05-01T00:00:00.000Z", true),
+        ("2026-04-30T23:59:59Z", false),
+        ("2026-05-01T00:00:01Z", false),
+        ("2025-06-01T00:00:00Z", false),
+        ("2024-01-01T00:00:00Z", false),
+    ];
+    check("2026-05-01T00:00:00Z", "2025-06-01T00:00:00Z", &longer);
+    // The parent gave it longer than the private profile said.
+    let shorter = [
+        ("2026-01-01T00:00:00Z", true),
+        ("2026-01-01T01:00:00+01:00", true),
+        ("2026-05-01T00:00:00Z", true),
+        ("2026-01-01T00:00:01Z", false),
+        ("2025-12-31T23:59:59Z", false),
+        ("2026-05-01T00:00:01Z", false),
+    ];
+    check("2026-01-01T00:00:00Z", "2026-05-01T00:00:00Z", &shorter);
 }
 
 #[test]
