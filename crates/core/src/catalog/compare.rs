@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use allotment_api::catalog::{
-    Amount, Conflict, ImageVersion, KubernetesVersion, MachineImage, MachineType, Other, Region, VolumeType, Zone,
+    Amount, Conflict, ContainerRuntime, ImageVersion, KubernetesVersion, MachineImage, MachineType, Other, Region,
+    VolumeType, Zone,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -182,7 +183,21 @@ fn same_runtimes(parent: &ImageVersion, private: &ImageVersion) -> bool {
     if parent.cri.is_empty() {
         return matches!(private.cri.as_slice(), [only] if only.name == DEFAULT_RUNTIME && only.other.is_empty());
     }
-    same_set(&parent.cri, &private.cri)
+    let all_in = |inner: &[ContainerRuntime], outer: &[ContainerRuntime]| {
+        inner.iter().all(|one| outer.iter().any(|other| same_runtime(one, other)))
+    };
+    all_in(&parent.cri, &private.cri) && all_in(&private.cri, &parent.cri)
+}
+
+/// Whether two runtimes mean the same: what they can run besides is a set.
+fn same_runtime(left: &ContainerRuntime, right: &ContainerRuntime) -> bool {
+    const BESIDE: &str = "containerRuntimes";
+    let same = |name: &str| match (left.other.get(name), right.other.get(name)) {
+        (Some(Value::Array(left)), Some(Value::Array(right))) if name == BESIDE => same_set(left, right),
+        (Some(Value::Array(only)), None) | (None, Some(Value::Array(only))) if name == BESIDE => only.is_empty(),
+        (left, right) => left == right,
+    };
+    left.name == right.name && left.other.keys().chain(right.other.keys()).all(|name| same(name))
 }
 
 /// Whether two lists have the same entries, however often and in whatever order.

@@ -101,6 +101,31 @@ fn the_same_in_other_words_is_no_conflict() {
 }
 
 #[test]
+fn what_a_runtime_runs_besides_is_a_set() {
+    let own = "{type: t, machineImages: [{name: i, versions: [{version: '1',
+        cri: [{name: containerd, containerRuntimes: [{type: a}, {type: b}]}]}, {version: '2', cri: [{name: containerd}]}]}]}";
+    check(
+        own,
+        "{parent: central, machineImages: [{name: i, versions: [{version: '1',
+          cri: [{name: containerd, containerRuntimes: [{type: b}, {type: a}]}]},
+          {version: '2', cri: [{name: containerd, containerRuntimes: []}]}]}]}",
+        own,
+        &[],
+    );
+    let fewer = "{parent: central, machineImages: [{name: i, versions: [{version: '1',
+        cri: [{name: containerd, containerRuntimes: [{type: b}]}]}]}]}";
+    check(
+        own,
+        fewer,
+        own,
+        &[
+            "spec.machineImages[i].versions[1]: {\"cri\":[{\"containerRuntimes\":[{\"type\":\"a\"},{\"type\":\"b\"}],\"name\":\"containerd\"}]} | \
+             {\"cri\":[{\"containerRuntimes\":[{\"type\":\"b\"}],\"name\":\"containerd\"}]}",
+        ],
+    );
+}
+
+#[test]
 fn what_means_something_else_is_told_by_key_and_the_parents_holds() {
     let own = "{type: t, machineTypes: [{name: m, cpu: 4, memory: 8Gi}, {name: k, cpu: 4, memory: 8Gi, capabilities: {a: [b]}}],
                 volumeTypes: [{name: v, class: c, usable: false}],
