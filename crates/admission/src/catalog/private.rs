@@ -207,7 +207,9 @@ impl Private {
                 "the CloudProfile is there and cannot be read ({why}): ask an operator of the platform to put it right"
             )
         });
-        let is_private = facts.private(&named.name).is_some() || unread(Lookup::Private(named.name.clone())).is_some();
+        // One of its own name is itself.
+        let is_private = named.name != case.name()
+            && (facts.private(&named.name).is_some() || unread(Lookup::Private(named.name.clone())).is_some());
         let missing = "there is no CloudProfile of that name: make it before, or name another one";
         let there = match &unread_detail {
             Some(detail) => NoParent::Missing(detail),

@@ -205,6 +205,22 @@ fn the_annotation_and_the_finalizer_are_the_platforms() {
 }
 
 #[test]
+fn a_profile_whose_parent_of_the_same_name_is_gone_is_told_so() {
+    let named = |spec: serde_json::Value| {
+        let mut spec = spec;
+        spec["parent"] = serde_json::json!("central");
+        object("PrivateCloudProfile", "team", "central", spec)
+    };
+    let (stored, changed) = (named(serde_json::json!({})), named(types("large")));
+    let world = World::default().private(stored.clone());
+    let gone = "spec.parent: Invalid value: \"central\": there is no CloudProfile of that name";
+    world.refused("alice", "PrivateCloudProfile", &stored, &changed, &[gone]);
+    // Another one may mean it by that name.
+    let below = object("PrivateCloudProfile", "team", "below", serde_json::json!({"parent": "central"}));
+    world.refused("alice", "PrivateCloudProfile", &Value::Null, &below, &["multi-level inheritance is not supported"]);
+}
+
+#[test]
 fn what_goes_and_is_in_use_keeps_its_finalizer() {
     for (kind, whole, profile) in
         [("PrivateCloudProfile", private(serde_json::json!({})), on_mine()), ("CloudProfile", parent(), on_central())]
