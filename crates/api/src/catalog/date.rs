@@ -22,7 +22,7 @@ impl Date {
     /// What a text says.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         let text = text.into();
-        let at = time::parse(&text).ok().or_else(|| end_of_time(&text));
+        let at = read(&text).or_else(|| end_of_time(&text));
         Date { text, at }
     }
 
@@ -42,11 +42,21 @@ impl Date {
     }
 }
 
+/// A time of RFC 3339. Kubernetes takes a little more, which other readers of profiles do not: a comma, an hour of one digit, an
+/// offset of a whole day.
+fn read(text: &str) -> Option<Timestamp> {
+    let offset = text.len().checked_sub("+00:00".len()).and_then(|start| text.get(start..));
+    let offset = offset.and_then(|offset| offset.strip_prefix(['+', '-']));
+    let is_right = offset.is_none_or(|offset| offset < "24:00" && !offset.ends_with("60"));
+    let has_hour = text.as_bytes().get("2006-01-02T15".len()) == Some(&b':');
+    if is_right && has_hour && !text.contains(',') { time::parse(text).ok() } else { None }
+}
+
 /// The last days of the year 9999, by which some say never, lie behind the last time that can be computed with; they stand
 /// for that.
 fn end_of_time(text: &str) -> Option<Timestamp> {
     let rest = text.strip_prefix("9999-12-3")?;
-    time::parse(&format!("9998-12-3{rest}")).ok().map(|_| Timestamp::MAX)
+    read(&format!("9998-12-3{rest}")).map(|_| Timestamp::MAX)
 }
 
 impl PartialEq for Date {
@@ -95,6 +105,25 @@ impl JsonSchema for Date {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_date_is_written_as_rfc_3339_has_it() {
+        for (text, is_time) in [
+            ("2099-08-08T23:59:59Z", true),
+            ("2099-08-08T23:59:59.5Z", true),
+            ("2099-08-08T23:59:59+23:59", true),
+            ("2099-08-08T23:59:59-23:59", true),
+            ("2099-08-08T23:59:59,5Z", false),
+            ("2099-08-08T23:59:59+24:00", false),
+            ("2099-08-08T23:59:59-24:00", false),
+            ("2099-08-08T23:59:59+01:60", false),
+            ("2099-08-08T3:59:59Z", false),
+            ("2099-08-08t23:59:59z", false),
+            ("9999-12-31T23:59:59,5Z", false),
+        ] {
+            assert_eq!(Date::new(text).at().is_some(), is_time, "{text}");
+        }
+    }
 
     #[test]
     fn what_is_written_for_never_is_a_time_as_any_other() {

@@ -4,7 +4,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Other, bounds, list};
+use super::{Amount, Other, bounds, list};
 
 /// A cluster that is to be, in the words of a profile.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -163,6 +163,9 @@ pub struct Volume {
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::TEXT))]
     pub type_: Option<String>,
+    /// Its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Amount>,
     /// Further fields, kept as they are.
     #[serde(flatten)]
     pub other: Other,

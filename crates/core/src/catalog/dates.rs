@@ -1,7 +1,6 @@
 //! Dates of versions: which of two holds, what has passed, and what a slip was meant to be.
 
 use allotment_api::catalog::Date;
-use allotment_machinery::time;
 use k8s_openapi::jiff::Timestamp;
 
 /// The date that holds where parent and private profile have an entry: the later one. No date at all is the latest;
@@ -28,8 +27,9 @@ pub fn corrected(text: &str) -> Option<String> {
     let day = filled(day, '-', &[4, 2, 2])?;
     let zone = clock.find(['Z', 'z', '+', '-']).unwrap_or(clock.len());
     let (clock, zone) = (clock[..zone].trim_end(), &clock[zone..]);
-    let fraction = clock.find('.').unwrap_or(clock.len());
+    let fraction = clock.find(['.', ',']).unwrap_or(clock.len());
     let (clock, fraction) = clock.split_at(fraction);
+    let fraction = fraction.replacen(',', ".", 1);
     let clock = match clock.matches(':').count() {
         1 => filled(&format!("{clock}:00"), ':', &[2, 2, 2])?,
         _ => filled(clock, ':', &[2, 2, 2])?,
@@ -45,7 +45,27 @@ pub fn corrected(text: &str) -> Option<String> {
         }
     };
     let whole = format!("{day}T{clock}{fraction}{zone}");
-    time::parse(&whole).is_ok().then_some(whole)
+    is_time(&whole).then_some(whole)
+}
+
+fn is_time(text: &str) -> bool {
+    Date::new(text).at().is_some()
+}
+
+/// Why a text is no time, and what to write.
+pub(super) fn fault(text: &str) -> String {
+    let capital = text.to_ascii_uppercase();
+    let before_leap = text.replacen(":60", ":59", 1);
+    if capital != text && is_time(&capital) {
+        return format!("Kubernetes takes a capital T and Z only: write {capital:?}");
+    }
+    if before_leap != text && is_time(&before_leap) {
+        return format!("Kubernetes knows no leap seconds: write the second before it, {before_leap:?}");
+    }
+    match corrected(text) {
+        Some(corrected) => format!("not a time by RFC 3339: write {corrected:?}"),
+        None => "not a time by RFC 3339: write it as \"2006-01-02T15:04:05Z\"".to_owned(),
+    }
 }
 
 /// Numbers between separators, filled with zeros to their widths.
@@ -77,7 +97,7 @@ mod tests {
         #[test]
         fn what_is_corrected_is_a_time_and_right_from_then_on(text in "[0-9]{1,4}[-/][0-9]{1,2}-[0-9]{1,2}[Tt ]?\\PC{0,12}") {
             if let Some(right) = corrected(&text) {
-                prop_assert!(time::parse(&right).is_ok());
+                prop_assert!(is_time(&right));
                 prop_assert_eq!(corrected(&right), Some(right));
             }
         }
@@ -94,6 +114,8 @@ mod tests {
             ("2023-08-08t23:59:59.5z", Some("2023-08-08T23:59:59.5Z")),
             ("2023-08-08T23:59:59+0200", Some("2023-08-08T23:59:59+02:00")),
             ("2023-08-08T23:59:59-2:30", Some("2023-08-08T23:59:59-02:30")),
+            ("2023-08-08T23:59:59,5Z", Some("2023-08-08T23:59:59.5Z")),
+            ("2023-08-08T23:59:59+24:00", None),
             ("2023-02-30T00:00:00Z", None),
             ("23-08-08", None),
             ("08/08/2023", None),

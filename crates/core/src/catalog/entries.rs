@@ -4,14 +4,19 @@
 use std::collections::BTreeSet;
 
 use allotment_api::catalog::{
-    Amount, Date, ImageVersion, Kubernetes, Limits, MachineImage, MachineType, Other, Region, Shared, VolumeType,
+    Amount, Date, ImageVersion, Kubernetes, Limits, MachineImage, MachineType, Other, Region, SeedSelector, Shared,
+    VolumeType,
 };
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
+use allotment_machinery::json;
 use allotment_machinery::names;
+use allotment_machinery::selector::validate_object;
 use allotment_machinery::version::Version;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 
 use serde_json::Value;
 
+use super::constraint::Constraint;
 use super::{certificates, dates};
 
 /// CPU architectures that there are.
@@ -98,11 +103,7 @@ impl Found {
 
     fn date(&mut self, date: Option<&Date>, path: impl FnOnce() -> Path) {
         let Some(date) = date.filter(|date| date.at().is_none()) else { return };
-        let detail = match dates::corrected(date.text()) {
-            Some(corrected) => format!("not a time by RFC 3339: write {corrected:?}"),
-            None => "not a time by RFC 3339: write it as \"2006-01-02T15:04:05Z\"".to_owned(),
-        };
-        self.error(FieldError::invalid(&path(), date.text(), detail));
+        self.error(FieldError::invalid(&path(), date.text(), dates::fault(date.text())));
     }
 }
 
@@ -269,30 +270,11 @@ fn image_entry(entry: &ImageVersion, path: &Path, found: &mut Found) {
         found.other(&runtime.other, || path.clone());
     }
     found.other(&entry.other, || path.clone());
-    if let Some(constraint) = entry.kubelet_version_constraint.as_ref().filter(|text| !is_constraint(text)) {
+    if let Some(constraint) = entry.kubelet_version_constraint.as_ref().filter(|text| Constraint::read(text).is_none())
+    {
         let detail = "not a constraint: write it as \"< 1.26\" or \">= 1.25, < 1.28\"";
         found.error(FieldError::invalid(&path.child("kubeletVersionConstraint"), constraint, detail));
     }
-}
-
-/// Comparisons with versions, joined by commas or blanks, and groups of these by `||`.
-fn is_constraint(text: &str) -> bool {
-    text.split("||").all(|group| {
-        let mut compared = 0;
-        let mut rest = group.trim();
-        while !rest.is_empty() {
-            rest = rest.trim_start_matches(['<', '>', '=', '!', '~', '^']).trim_start();
-            let end = rest.find([',', ' ', '<', '>']).unwrap_or(rest.len());
-            let (version, after) = rest.split_at(end);
-            let version = version.trim_end_matches(".x").trim_end_matches(".*");
-            if Version::parse_short(version).is_err() {
-                return false;
-            }
-            compared += 1;
-            rest = after.trim_start_matches([',', ' ']);
-        }
-        compared > 0
-    })
 }
 
 pub(super) fn machine_types(types: &[Shared<MachineType>], found: &mut Found) {
@@ -369,6 +351,35 @@ pub(super) fn ca_bundle(bundle: Option<&Shared<String>>, found: &mut Found) {
     }
 }
 
+/// A selector of labels as Kubernetes has it, and types of providers.
+pub(super) fn seed_selector(selector: Option<&Shared<SeedSelector>>, found: &mut Found) {
+    let Some(selector) = selector else { return };
+    let path = Path::new("spec").child("seedSelector");
+    let labels = selector.match_labels.iter().flatten();
+    let labels: json::Map = labels.map(|(key, value)| (key.clone(), json::Value::from(value.as_str()))).collect();
+    let expressions = selector.match_expressions.iter().flatten();
+    let expressions: Vec<json::Value> = expressions.map(expression).collect();
+    let written = json::Map::from_iter([
+        ("matchLabels".to_owned(), json::Value::Object(labels)),
+        ("matchExpressions".to_owned(), json::Value::Array(expressions)),
+    ]);
+    validate_object(&written, &path).into_iter().for_each(|error| found.error(error));
+    let types = selector.provider_types.iter().flatten().enumerate();
+    for (index, _) in types.filter(|(_, name)| name.is_empty()) {
+        let path = path.child("providerTypes").index(index);
+        found.error(FieldError::required(&path, "name a provider, such as aws, azure or gcp, or leave the entry out"));
+    }
+}
+
+fn expression(requirement: &LabelSelectorRequirement) -> json::Value {
+    let values = requirement.values.iter().flatten().map(|value| json::Value::from(value.as_str()));
+    json::Value::Object(json::Map::from_iter([
+        ("key".to_owned(), json::Value::from(requirement.key.as_str())),
+        ("operator".to_owned(), json::Value::from(requirement.operator.as_str())),
+        ("values".to_owned(), json::Value::Array(values.collect())),
+    ]))
+}
+
 pub(super) fn limits(limits: Option<&Limits>, found: &mut Found) {
     if let Some(limits) = limits {
         found.other(&limits.other, || Path::new("spec").child("limits"));
@@ -390,16 +401,6 @@ mod tests {
         }
         for text in ["", "latest", "15.x", "1.2.3.4", "1..2", "v1.2", "15.4-", "1 2"] {
             assert!(image_version(text).is_none(), "{text}");
-        }
-    }
-
-    #[test]
-    fn constraints_are_comparisons_with_versions() {
-        for text in ["< 1.26", ">=1.25, <1.28", ">= 1.25 < 1.28", "~1.2.3 || ^2", "1.26.x", "1.26"] {
-            assert!(is_constraint(text), "{text}");
-        }
-        for text in ["", "<", "new ones", "< 1.26 ||", "< 1.26, >"] {
-            assert!(!is_constraint(text), "{text}");
         }
     }
 }

@@ -146,15 +146,18 @@ impl List<'_> {
         let all = kubernetes_of(self.offered.rendered);
         let path = path.child("kubernetes").child("version");
         let entry = all.iter().find(|entry| entry.version == version);
-        self.put(&path, version, |_| if entry.is_some() { Verdict::Expired } else { Verdict::Unknown });
+        let request = version.parse::<VersionRequest>().ok().filter(|request| !request.is_full());
+        let is_of = |text: &str| {
+            request.as_ref().is_some_and(|request| text.parse::<Version>().is_ok_and(|one| request.matches(&one)))
+        };
+        let of_family = || all.iter().filter(|entry| is_of(&entry.version));
+        let is_there = entry.is_some() || of_family().next().is_some();
+        self.put(&path, version, |_| if is_there { Verdict::Expired } else { Verdict::Unknown });
         match entry {
             Some(entry) => self.dated(Some(&VersionKey::Kubernetes(version)), entry.expiration_date.clone()),
             // Of `1.30` the version that lasts longest counts.
             None => {
-                let Ok(request) = version.parse::<VersionRequest>() else { return };
-                let is_of = |text: &str| text.parse::<Version>().is_ok_and(|one| request.matches(&one));
-                let of_family = all.iter().filter(|entry| is_of(&entry.version));
-                let dates: Vec<Option<&Date>> = of_family.map(|entry| entry.expiration_date.as_ref()).collect();
+                let dates: Vec<Option<&Date>> = of_family().map(|entry| entry.expiration_date.as_ref()).collect();
                 if !dates.is_empty() {
                     let last = dates.iter().max_by_key(|date| date.and_then(Date::at).unwrap_or(Timestamp::MAX));
                     let holds = last.copied().flatten().cloned();
@@ -188,6 +191,11 @@ impl List<'_> {
                     false => Verdict::Unknown,
                 }
             });
+        }
+        let own = |profile: &CloudProfileSpec| profile.regions.iter().any(|entry| Some(entry.name.as_str()) == region);
+        if region.is_some() && !own(self.offered.rendered) {
+            // Of a region that is not there no zone is anything.
+            return;
         }
         for (index, zone) in worker.zones.iter().enumerate() {
             self.put(&path.child("zones").index(index), zone, |profile| {

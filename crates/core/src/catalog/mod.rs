@@ -5,12 +5,14 @@
 
 mod certificates;
 mod compare;
+mod constraint;
 mod dates;
 mod diff;
 mod entries;
 mod expiring;
 mod expiry;
 mod explaining;
+mod fitting;
 mod index;
 mod keyed;
 mod lineage;

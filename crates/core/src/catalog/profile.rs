@@ -40,6 +40,7 @@ fn check(spec: &CloudProfileSpec, old: Option<&CloudProfileSpec>, now: Timestamp
     entries::volume_types(&spec.volume_types, found);
     entries::regions(&spec.regions, found);
     entries::ca_bundle(spec.ca_bundle.as_ref(), found);
+    entries::seed_selector(spec.seed_selector.as_ref(), found);
     entries::limits(spec.limits.as_ref(), found);
     let path = |field: &str| Path::new("spec").child(field);
     if let Some(selector) = &spec.seed_selector {

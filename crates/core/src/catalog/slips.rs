@@ -3,9 +3,9 @@
 
 use std::fmt;
 
+use allotment_api::catalog::Date;
 use allotment_machinery::field::{FieldError, Path, ShownValue};
 use allotment_machinery::json::Value;
-use allotment_machinery::time;
 
 use super::dates;
 
@@ -73,7 +73,7 @@ fn versions(holder: &mut Value, path: &Path, slips: &mut Vec<Slip>) {
         let at = entry.get("version").and_then(Value::as_str).map_or_else(|| list.index(index), |key| list.key(key));
         slips.extend(slip.map(|slip| Slip { path: at.child("version"), ..slip }));
         if let Some(Value::String(date)) = entry.get_mut("expirationDate") {
-            let corrected = if time::parse(date).is_ok() { None } else { dates::corrected(date) };
+            let corrected = if Date::new(date.as_str()).at().is_some() { None } else { dates::corrected(date) };
             if let Some(corrected) = corrected {
                 let written = std::mem::replace(date, corrected.clone());
                 let path = at.child("expirationDate");

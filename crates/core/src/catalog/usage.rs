@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_api::catalog::{CloudProfileSpec, Date, ImageVersion, MachineImage, Shared, ShootSpec, Worker};
+use allotment_api::catalog::{
+    CloudProfileSpec, Date, ImageVersion, KubernetesVersion, MachineImage, Shared, ShootSpec, Worker,
+};
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
 use allotment_machinery::version::{Version, VersionRequest};
 use k8s_openapi::jiff::Timestamp;
 
 use super::compare::DEFAULT_ARCHITECTURE;
 use super::dates::has_passed;
+use super::fitting;
 use super::reference::Reference;
 use super::render::kubernetes_of;
 use super::versions::{VersionKey, dated};
@@ -17,7 +20,7 @@ use super::versions::{VersionKey, dated};
 /// Most entries that a message lists.
 const MOST_LISTED: usize = 20;
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names = names.peekable();
     if names.peek().is_none() { "none".to_owned() } else { super::listed::listed(names, MOST_LISTED) }
 }
@@ -71,7 +74,9 @@ pub fn check_usage(
         if check.is_full() {
             break;
         }
-        check.worker(worker, before.get(worker.name.as_str()).copied());
+        let before = before.get(worker.name.as_str()).copied();
+        check.worker(worker, before);
+        check.fitting((shoot, worker), old.zip(before));
     }
     check.errors
 }
@@ -163,7 +168,7 @@ fn workers(shoot: &ShootSpec) -> &[Worker] {
     shoot.provider.as_ref().map_or(&[], |provider| &provider.workers)
 }
 
-fn architecture(worker: &Worker) -> &str {
+pub(super) fn architecture(worker: &Worker) -> &str {
     worker.machine.architecture.as_deref().unwrap_or(DEFAULT_ARCHITECTURE)
 }
 
@@ -224,10 +229,20 @@ impl Check<'_> {
         let family = version.parse::<VersionRequest>().ok().filter(|request| !request.is_full());
         let is_of =
             |request: &VersionRequest, text: &str| text.parse::<Version>().is_ok_and(|one| request.matches(&one));
-        if family.is_some_and(|family| usable().any(|entry| is_of(&family, &entry.version))) {
+        if family.as_ref().is_some_and(|family| usable().any(|entry| is_of(family, &entry.version))) {
             return;
         }
-        let detail = format!("there is no version {version}; {}", offered());
+        let expired = || {
+            let family = family.as_ref()?;
+            let of_family = all.iter().filter(|entry| is_of(family, &entry.version));
+            let dated = of_family.filter_map(|entry| Some((entry, entry.expiration_date.as_ref()?)));
+            let all: Vec<String> = dated.map(|(entry, date)| format!("{} on {date}", entry.version)).collect();
+            (!all.is_empty()).then(|| listed(all.iter().map(String::as_str)))
+        };
+        let detail = match expired() {
+            Some(all) => format!("every version of {version} expired: {all}; {}", offered()),
+            None => format!("there is no version {version}; {}", offered()),
+        };
         self.refuse(path, version, detail);
     }
 
@@ -263,6 +278,33 @@ impl Check<'_> {
         }
         self.volumes(worker, before, &path);
         self.zones(worker, before.filter(|_| self.region_stays), &path);
+    }
+
+    /// What of a pool does not go with something else of it, where one of the two is new.
+    fn fitting(&mut self, pool: (&ShootSpec, &Worker), before: Option<(&ShootSpec, &Worker)>) {
+        let path = Path::new("spec").child("provider").child("workers").key(&pool.1.name);
+        let kubelets = |(shoot, worker): (&ShootSpec, &Worker)| {
+            let image = worker.machine.image.as_ref().map(|image| (image.name.clone(), image.version.clone()));
+            (fitting::kubelet_version(shoot, worker).map(str::to_owned), image)
+        };
+        let image = path.child("machine").child("image").child("version");
+        let is_told = self.errors.iter().any(|error| error.path == image);
+        if !is_told && before.map(kubelets) != Some(kubelets(pool)) {
+            let usable = |entry: &KubernetesVersion| !self.has_expired(entry.expiration_date.as_ref());
+            let offered = |entry: &ImageVersion| !self.has_expired(entry.expiration_date.as_ref());
+            if let Some((version, detail)) = fitting::kubelets(self.profile, pool, usable, offered) {
+                self.refuse(&image, &version, detail);
+            }
+        }
+        let volumes = |(_, worker): (&ShootSpec, &Worker)| {
+            let volume = worker.volume.as_ref().map(|volume| (volume.type_.clone(), volume.size.clone()));
+            (worker.machine.type_.clone(), volume)
+        };
+        if before.map(volumes) != Some(volumes(pool))
+            && let Some((size, detail)) = fitting::volume_size(self.profile, pool.1)
+        {
+            self.refuse(&path.child("volume").child("size"), &size, detail);
+        }
     }
 
     fn machine_type(&mut self, worker: &Worker, path: &Path) {

@@ -10,6 +10,7 @@ mod properties;
 mod rendering;
 mod shoots;
 mod source;
+mod written;
 mod zones;
 
 use allotment_api::catalog::{CloudProfileSpec, PrivateCloudProfileSpec, ShootSpec};

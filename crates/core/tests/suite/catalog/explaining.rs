@@ -91,6 +91,14 @@ provider: {type: aws, workers: [{name: w, machine: {type: m}, volume: {type: gp3
         ],
     );
     check(
+        "{cloudProfileName: central, kubernetes: {version: '1.28'}}",
+        &[("spec.kubernetes.version", "1.28", Expired)],
+    );
+    check(
+        "{cloudProfileName: central, kubernetes: {version: '1.99'}}",
+        &[("spec.kubernetes.version", "1.99", Unknown)],
+    );
+    check(
         "
 cloudProfileName: central
 kubernetes: {version: 1.99.0}
@@ -98,7 +106,7 @@ region: us
 provider:
   type: gcp
   workers:
-  - {name: w, machine: {type: old, image: {name: suse, version: '15.4'}}, volume: {type: gp2}, dataVolumes: [{type: none}]}
+  - {name: w, machine: {type: old, image: {name: suse, version: '15.4'}}, volume: {type: gp2}, dataVolumes: [{type: none}], zones: [a]}
   - {name: x, kubernetes: {version: 1.29.1}, machine: {type: none, image: {name: suse, version: '16.0'}}}
   - {name: v, machine: {type: m, architecture: arm64, image: {name: flat}}}
   - {name: z, machine: {type: '', image: {name: suse, version: '17.0'}}}

@@ -135,7 +135,15 @@ fn a_version_is_refused_as_expired_or_unknown_or_of_another_architecture() {
         &with("'1.27'", "type: m5", ""),
         None,
         &[
-            "spec.kubernetes.version: Invalid value: \"1.27\": there is no version 1.27; CloudProfile \"x\" offers 1.28.6",
+            "spec.kubernetes.version: Invalid value: \"1.27\": every version of 1.27 expired: 1.27.1 on 2024-01-02T00:00:00Z; \
+             CloudProfile \"x\" offers 1.28.6",
+        ],
+    );
+    check(
+        &with("'1.26'", "type: m5", ""),
+        None,
+        &[
+            "spec.kubernetes.version: Invalid value: \"1.26\": there is no version 1.26; CloudProfile \"x\" offers 1.28.6",
         ],
     );
     let image = |version: &str, text: &str| format!("{MACHINE}.image.version: Invalid value: \"{version}\": {text}");
@@ -208,6 +216,94 @@ fn machine_types_volumes_and_zones_are_those_of_the_profile() {
             "spec.provider.type: Invalid value: \"gcp\": CloudProfile \"x\" is for provider \"aws\": use that, or another profile",
             "spec.region: Invalid value: \"s\": there is no region \"s\"; CloudProfile \"x\" offers r",
         ],
+    );
+}
+
+/// What of a pool is refused by a profile in which versions of images work with some kubelets and volumes have a least size.
+#[track_caller]
+fn fits(new: &str, old: Option<&str>, expect: &[&str]) {
+    let profile = cloud(
+        "{type: aws, kubernetes: {versions: [{version: 1.30.2}, {version: 1.29.1}, {version: 1.28.6, expirationDate: '2024-01-02T00:00:00Z'}]},
+          machineImages: [{name: suse, versions: [{version: '15', kubeletVersionConstraint: '< 1.30'},
+          {version: '16', kubeletVersionConstraint: '>= 1.30'}, {version: '17', architectures: [arm64]}, {version: '18'},
+          {version: '19', expirationDate: '2024-01-02T00:00:00Z'}]}],
+          machineTypes: [{name: m5, cpu: 4, memory: 8Gi}, {name: m6, cpu: 4, memory: 8Gi, storage: {class: c, type: gp3, minSize: 50Gi}}],
+          volumeTypes: [{name: gp3, class: c, minSize: 30Gi}, {name: gp2, class: c}], regions: [{name: r, zones: [{name: ra}]}]}",
+    );
+    let name = Reference::cloud_profile("x");
+    let errors = check_usage(&shoot(new), old.map(shoot).as_ref(), &profile, &name, at("2025-01-01T00:00:00Z"));
+    assert_eq!(texts(&errors), expect, "{new}");
+}
+
+#[test]
+fn an_image_works_with_the_kubelets_of_the_pool() {
+    let pool = |kubernetes: &str, image: &str, own: &str| {
+        with(kubernetes, &format!("type: m5, image: {{name: suse, version: '{image}'}}"), own)
+    };
+    let told = |image: &str, works: &str, kubelet: &str, offered: &str| {
+        format!(
+            "{MACHINE}.image.version: Invalid value: \"{image}\": version {image} of machine image \"suse\" works with kubelets \
+             \"{works}\" only, and those of the pool are {kubelet}; offered for {kubelet}: {offered}"
+        )
+    };
+    fits(&pool("1.29.1", "15", ""), None, &[]);
+    fits(&pool("1.30.2", "16", ""), None, &[]);
+    fits(&pool("1.30.2", "15", ""), None, &[&told("15", "< 1.30", "1.30.2", "16, 18")]);
+    fits(&pool("1.29.1", "16", ""), None, &[&told("16", ">= 1.30", "1.29.1", "15, 18")]);
+    // Of `1.29` the version is open; none of it fits.
+    fits(&pool("'1.29'", "16", ""), None, &[&told("16", ">= 1.30", "1.29", "15, 18")]);
+    fits(&pool("'1.29'", "15", ""), None, &[]);
+    fits(&pool("'1'", "15", ""), None, &[]);
+    // The pool's own version counts.
+    let own = ", kubernetes: {version: 1.29.1}";
+    fits(&pool("1.30.2", "15", own), None, &[]);
+    fits(&pool("1.30.2", "16", own), None, &[&told("16", ">= 1.30", "1.29.1", "15, 18")]);
+    // What it was it may stay, with whatever else changes; a new kubelet or image is judged.
+    let stored = pool("1.30.2", "15", "");
+    fits(&stored, Some(&stored), &[]);
+    fits(&pool("1.30.2", "15", ", zones: [ra]"), Some(&stored), &[]);
+    let before = pool("1.29.1", "15", "");
+    fits(&stored, Some(&before), &[&told("15", "< 1.30", "1.30.2", "16, 18")]);
+    fits(&pool("1.30.2", "18", ""), Some(&stored), &[]);
+    // The one reason is enough.
+    let expired = "version 19 of machine image \"suse\" expired on 2024-01-02T00:00:00Z; offered for amd64: 15, 16, 18";
+    fits(&pool("1.30.2", "19", ""), None, &[&format!("{MACHINE}.image.version: Invalid value: \"19\": {expired}")]);
+}
+
+#[test]
+fn a_volume_is_as_large_as_its_type_asks() {
+    let pool =
+        |machine: &str, volume: &str| with("1.30.2", &format!("type: {machine}"), &format!(", volume: {{{volume}}}"));
+    let told = |size: &str, what: &str| {
+        format!(
+            "spec.provider.workers[w].volume.size: Invalid value: \"{size}\": {what}: ask for that much, or choose another type"
+        )
+    };
+    for volume in [
+        "type: gp3, size: 30Gi",
+        "type: gp3, size: 30720Mi",
+        "type: gp3",
+        "size: 1Gi",
+        "type: gp2, size: 1Gi",
+        "type: gp3, size: big",
+    ] {
+        fits(&pool("m5", volume), None, &[]);
+    }
+    let least = "a volume of type \"gp3\" has at least 30Gi";
+    fits(&pool("m5", "type: gp3, size: 20Gi"), None, &[&told("20Gi", least)]);
+    fits(&pool("m5", "type: gp3, size: 30G"), None, &[&told("30G", least)]);
+    let of_machine = "with machine type \"m6\" a volume of type \"gp3\" has at least 50Gi";
+    fits(&pool("m6", "type: gp3, size: 40Gi"), None, &[&told("40Gi", of_machine)]);
+    fits(&pool("m6", "type: gp2, size: 1Gi"), None, &[]);
+    let stored = pool("m5", "type: gp3, size: 20Gi");
+    fits(&stored, Some(&stored), &[]);
+    fits(&pool("m5", "type: gp3, size: 20480Mi"), Some(&stored), &[]);
+    fits(&pool("m5", "type: gp3, size: 25Gi"), Some(&stored), &[&told("25Gi", least)]);
+    fits(&stored, Some(&pool("m5", "type: gp2, size: 20Gi")), &[&told("20Gi", least)]);
+    fits(
+        &pool("m6", "type: gp3, size: 40Gi"),
+        Some(&pool("m5", "type: gp3, size: 40Gi")),
+        &[&told("40Gi", of_machine)],
     );
 }
 
