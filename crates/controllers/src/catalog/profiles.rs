@@ -6,7 +6,7 @@ use std::time::Duration;
 use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, Stored};
 use allotment_api::reasons::EventReason;
 use allotment_core::catalog::{
-    Offer, ProfileKey, ProfilePlan, ProfileWrite, StatusWrite, UnreadProfile, decide_profile,
+    Offer, ProfileKey, ProfilePlan, ProfileWrite, StatusBody, StatusWrite, UnreadProfile, decide_profile,
 };
 use async_trait::async_trait;
 use http::header::{ACCEPT, HeaderValue};
@@ -97,11 +97,11 @@ impl Profiles {
         Ok(())
     }
 
-    async fn put_status(&self, write: &StatusWrite) -> Result<(), kube::Error> {
+    async fn write_status(&self, write: &StatusWrite) -> Result<(), kube::Error> {
         match &write.profile {
             ProfileKey::Cloud(name) => {
                 let api = Api::<CloudProfile>::all(self.client.clone());
-                let metadata = put_status(&api, name, &write.object).await?.metadata;
+                let metadata = send_status(&api, name, &write.body).await?.metadata;
                 self.settle_unread::<Offer>(write, &metadata);
                 let Some(offer) = self.world.with(|catalog| catalog.profile(name).cloned()) else { return Ok(()) };
                 if !is_of_the_same_spec(&offer.metadata, &metadata) {
@@ -116,7 +116,7 @@ impl Profiles {
             }
             ProfileKey::Private(key) => {
                 let api = Api::<KeptProfile>::namespaced(self.client.clone(), &key.namespace);
-                let metadata = put_status(&api, &key.name, &write.object).await?.metadata;
+                let metadata = send_status(&api, &key.name, &write.body).await?.metadata;
                 self.settle_unread::<KeptProfile>(write, &metadata);
                 let Some(private) = self.world.with(|catalog| catalog.private(key).cloned()) else { return Ok(()) };
                 if is_of_the_same_spec(&private.metadata, &metadata) {
@@ -163,7 +163,7 @@ impl Profiles {
                 }
             }
             ProfilePlan::WriteStatus { write, told, again } => {
-                self.put_status(write).await?;
+                self.write_status(write).await?;
                 // Told once it is so: of a write that was refused nobody should read.
                 for told in told {
                     self.tell(profile, told.reason, &told.message).await?;
@@ -192,17 +192,27 @@ where
     in_time(api.into_client().request(request)).await
 }
 
-/// Replaces a status by that of `object`; of what the server has then it answers with the metadata.
-async fn put_status<K>(api: &Api<K>, name: &str, object: &str) -> Result<PartialObjectMeta<K>, kube::Error>
+/// Replaces or patches a status; of what the server has then it answers with the metadata.
+async fn send_status<K>(api: &Api<K>, name: &str, body: &StatusBody) -> Result<PartialObjectMeta<K>, kube::Error>
 where
     K: Resource + Clone,
 {
-    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-    let body = object.as_bytes().to_vec();
-    let request = Request::new(api.resource_url()).replace_subresource("status", name, &params, body);
+    let (request, manager) = (Request::new(api.resource_url()), Some(MANAGER.to_owned()));
+    let (request, verb) = match body {
+        StatusBody::Whole(object) => {
+            let params = PostParams { field_manager: manager, ..PostParams::default() };
+            let body = object.as_bytes().to_vec();
+            (request.replace_subresource("status", name, &params, body), "replace_subresource")
+        }
+        StatusBody::AllButRendered(patch) => {
+            let params = PatchParams { field_manager: manager, ..PatchParams::default() };
+            let request = request.patch_subresource("status", name, &params, &Patch::Merge(()));
+            (request.map(|request| request.map(|_| patch.as_bytes().to_vec())), "patch_subresource")
+        }
+    };
     let mut request = request.map_err(kube::Error::BuildRequest)?;
     request.headers_mut().insert(ACCEPT, METADATA_ALONE);
-    request.extensions_mut().insert("replace_subresource");
+    request.extensions_mut().insert(verb);
     in_time(api.clone().into_client().request(request)).await
 }
 

@@ -44,7 +44,7 @@ pub use lineage::{NoParent, is_same_parent, why_no_parent};
 pub use listed::listed;
 pub use parent::Parent;
 pub use parts::{Part, dropped_in_use};
-pub use plan::{ProfilePlan, ProfileWrite, StatusWrite, Told, decide_profile};
+pub use plan::{ProfilePlan, ProfileWrite, StatusBody, StatusWrite, Told, decide_profile};
 pub use private::{PrivateWrite, gone_with, over, settled, validate_private_profile};
 pub use profile::validate_cloud_profile;
 pub use reference::{Going, ProfileKind, Reference, SwitchError, check_switch, reference, used_profile, written};

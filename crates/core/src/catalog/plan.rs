@@ -35,15 +35,24 @@ pub struct ProfileWrite {
     pub patch: String,
 }
 
-/// A status that replaces the one that is there, and fails where somebody wrote since it was observed.
+/// A status that takes the place of the one that is there, and fails where somebody wrote since it was observed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusWrite {
     /// Which profile.
     pub profile: ProfileKey,
-    /// An object with the status alone, JSON, to be put to `/status`.
-    pub object: String,
+    /// What is sent to `/status`.
+    pub body: StatusBody,
     /// The status as it is kept once it is written; of CloudProfiles the conditions say it all.
     pub kept: KeptStatus,
+}
+
+/// How a status is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusBody {
+    /// An object with the whole of it, JSON, to be put.
+    Whole(String),
+    /// A merge patch, JSON, of all but `cloudProfile`: that is a hundred times the rest, and is what it should be already.
+    AllButRendered(String),
 }
 
 /// What to tell of a profile, as an Event.
@@ -164,7 +173,12 @@ fn private_status_write(view: &PrivateView<'_>, profile: ProfileKey, was: &KeptP
         return None;
     }
     let rest = PrivateCloudProfileStatus { cloud_profile: None, ..status };
-    Some(Box::new(StatusWrite { profile, object: whole(&was.metadata, &rest, rendered.as_deref()), kept }))
+    let is_rendered = kept.cloud_profile.is_some() && kept.cloud_profile == was.status.cloud_profile;
+    let body = match is_rendered {
+        true => StatusBody::AllButRendered(all_but_rendered(&was.metadata, &rest)),
+        false => StatusBody::Whole(whole(&was.metadata, &rest, rendered.as_deref())),
+    };
+    Some(Box::new(StatusWrite { profile, body, kept }))
 }
 
 /// Of what cannot be read only that is decided which its metadata say.
@@ -182,7 +196,8 @@ fn decide_unread_private(
     if kept == profile.status {
         return ProfilePlan::Done { again: None };
     }
-    let write = Box::new(StatusWrite { profile: id, object: whole(&profile.metadata, &status, None), kept });
+    let body = StatusBody::Whole(whole(&profile.metadata, &status, None));
+    let write = Box::new(StatusWrite { profile: id, body, kept });
     ProfilePlan::WriteStatus { told: begins(&profile.status.conditions, &write), write, again: None }
 }
 
@@ -217,7 +232,7 @@ fn decide_cloud_status(
         ..KeptStatus::default()
     };
     let profile = ProfileKey::Cloud(name.to_owned());
-    let write = Box::new(StatusWrite { profile, object: whole(metadata, &status, None), kept });
+    let write = Box::new(StatusWrite { profile, body: StatusBody::Whole(whole(metadata, &status, None)), kept });
     ProfilePlan::WriteStatus { told: begins(&was.conditions, &write), write, again }
 }
 
@@ -360,6 +375,18 @@ fn newly<'a>(
     }
     let now = said(&write.kept.conditions, kind, reason)?;
     said(before, kind, reason).is_none().then_some(now)
+}
+
+/// A merge patch that leaves this status, and what is rendered as it is.
+fn all_but_rendered(metadata: &ObjectMeta, status: &PrivateCloudProfileStatus) -> String {
+    let mut members = json!(status);
+    if let Some(members) = members.as_object_mut() {
+        // What a patch does not name stays: what is empty now has to be named.
+        for member in ["observedGeneration", "conflicts", "removed", "expiredInUse", "conditions"] {
+            members.entry(member).or_insert(Value::Null);
+        }
+    }
+    json!({"metadata": identity(metadata), "status": members}).to_string()
 }
 
 /// An object of a profile's identity and this status; what it is rendered to is text already, and copied once.

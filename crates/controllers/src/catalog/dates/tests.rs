@@ -7,7 +7,7 @@ use allotment_api::catalog::{CloudProfile, FINALIZER, KeptProfile, Shoot, Stored
 use allotment_core::catalog::{KeptShoot, Offer};
 use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use jiff::SignedDuration;
 use kube::Client;
 use kube::client::Body;
@@ -132,15 +132,17 @@ fn shoot(number: i64) -> Value {
     object
 }
 
-/// An API that takes every status, and counts the versions on.
+/// An API that takes every status, and answers with metadata of the next version.
 async fn answer(request: Request<Body>) -> Result<Response<Body>, tower::BoxError> {
     let (parts, body) = request.into_parts();
     let mut object: Value = serde_json::from_slice(&body.collect_bytes().await?)?;
-    if parts.method == Method::PUT {
+    if parts.uri.path().ends_with("/status") {
         let version = object["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse::<u64>().ok());
         object["metadata"]["resourceVersion"] = json!((version.unwrap_or(0) + 1).to_string());
         object["metadata"]["generation"] = json!(1);
         object["metadata"]["finalizers"] = json!([FINALIZER]);
+        let namespace = parts.uri.path().contains("/namespaces/team/").then_some("team");
+        object["metadata"]["namespace"] = json!(namespace);
     }
     Ok(Response::new(Body::from(object.to_string().into_bytes())))
 }

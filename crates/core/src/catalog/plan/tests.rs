@@ -17,6 +17,7 @@ use super::super::versions::kubernetes_versions;
 use super::*;
 use crate::write::merge_apply;
 
+mod patched;
 mod told;
 mod unread;
 
@@ -112,7 +113,7 @@ impl Model {
     }
 
     fn carry_out(&mut self, plan: &ProfilePlan) {
-        let (profile, of_status, body) = match plan {
+        let (profile, replaces, body) = match plan {
             ProfilePlan::Done { .. } => return,
             ProfilePlan::AddFinalizer(write) | ProfilePlan::Release(write) => (&write.profile, false, &write.patch),
             ProfilePlan::TakeOut { write, told } => {
@@ -121,7 +122,10 @@ impl Model {
             }
             ProfilePlan::WriteStatus { write, told, .. } => {
                 self.events.extend(told.iter().map(|told| told.message.clone()));
-                (&write.profile, true, &write.object)
+                match &write.body {
+                    StatusBody::Whole(object) => (&write.profile, true, object),
+                    StatusBody::AllButRendered(patch) => (&write.profile, false, patch),
+                }
             }
         };
         let (kind, key) = match profile {
@@ -133,7 +137,7 @@ impl Model {
             for member in ["uid", "resourceVersion"] {
                 assert_eq!(body["metadata"][member], object["metadata"][member], "a write names what it is upon");
             }
-            match of_status {
+            match replaces {
                 true => object["status"] = body["status"].clone(),
                 false => merge_apply(object, &body),
             }
