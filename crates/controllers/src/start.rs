@@ -16,6 +16,8 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use tracing::debug;
 
 use crate::access::{AccessRequests, AccessSecret};
 use crate::catalog::{
@@ -77,13 +79,18 @@ impl Controllers {
         Some(catalog.world.with(look))
     }
 
-    /// Brings what [`Controllers::with_catalog`] shows of a profile's users up to what the API says now. False: it could not be,
-    /// and whoever has to know lists them.
-    pub async fn catch_up(&self, client: &Client, profile: &ProfileKey) -> bool {
-        let Some(catalog) = self.catalog.as_ref().filter(|catalog| catalog.synced.reached(catalog::KINDS)) else {
-            return false;
-        };
-        catalog::catch_up(client, &catalog.world, profile).await.unwrap_or(false)
+    /// Brings what [`Controllers::with_catalog`] shows of a profile's Shoots up to what the API says now, as far as that can be
+    /// had in that time: beside another API server much may be listed for it.
+    pub async fn hear_of_shoots(&self, client: &Client, profile: &ProfileKey, limit: Duration) {
+        if let Some(catalog) = self.catalog.as_ref().filter(|catalog| catalog.synced.reached(catalog::KINDS)) {
+            let heard = timeout(limit, catalog::hear_of_shoots(client, &catalog.world, profile)).await;
+            match heard {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => debug!("a write is judged by a mirror that lags"),
+                Ok(Err(error)) => debug!("a write is judged by the mirror alone: {error}"),
+                Err(_) => debug!("a write is judged by the mirror alone: Shoots were not listed in time"),
+            }
+        }
     }
 
     /// Whether no provider waits to say what it offers, and no Cluster for its provider's turn. One whose turn failed, and

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use allotment_admission::catalog::{Case, Stage, Write, is_judged};
 use allotment_admission::{Caller, Concerns, Config, Denial, Operation, Request, concerns, is_watched, review, stamp};
@@ -15,6 +16,7 @@ use allotment_machinery::json;
 use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
 use kube::Client;
+use tokio::time::timeout;
 
 use crate::catalog::{Known, Lookups};
 use crate::turns::{Needs, Turns};
@@ -22,6 +24,10 @@ use crate::turns::{Needs, Turns};
 /// The user name of the platform's own controllers.
 pub const CONTROLLERS: &str = "system:allotment:controllers";
 
+/// How long is listed what the mirror may not have seen, before it is taken as it is: less than all lookups may take.
+const HEARING_LIMIT: Duration = Duration::from_secs(2);
+/// How long a write waits for its turn. Meanwhile it holds a place that others could have.
+const TURN_LIMIT: Duration = Duration::from_secs(5);
 /// How deep an object of ours may be nested.
 const MOST_DEEP: usize = 120;
 const MANAGED_FIELDS: &str = "managedFields";
@@ -141,11 +147,10 @@ impl Known for OurKinds {
         }
     }
 
-    async fn catch_up(&self, client: &Client, profile: &ProfileKey) -> bool {
+    async fn hear_of_shoots(&self, client: &Client, profile: &ProfileKey) {
         let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner).clone();
-        match controllers {
-            Some(controllers) => controllers.catch_up(client, profile).await,
-            None => false,
+        if let Some(controllers) = controllers {
+            controllers.hear_of_shoots(client, profile, HEARING_LIMIT).await;
         }
     }
 }
@@ -157,25 +162,27 @@ impl OurKinds {
         self.lookups.as_ref().filter(|_| is_judged(request.group, request.kind))
     }
 
-    /// The turns of a write of the catalog, that of a private profile before its parent's.
-    async fn turn_of(&self, needs: Needs, lookups: &Lookups) -> Option<AdmissionTurn> {
-        match needs {
-            Needs::Nothing => None,
-            Needs::Cloud(name) => Some(self.turns.alone(ProfileKey::Cloud(name)).await),
-            Needs::Private(key, parent) => {
+    /// The turns of a write of the catalog, that of a private profile before its parent's. Nobody uses yet what is about to get
+    /// a name.
+    async fn turn_of(&self, needs: Needs, lookups: &Lookups) -> Result<Option<AdmissionTurn>, ApiError> {
+        let parent = |name: String| self.turns.shared(ProfileKey::Cloud(name));
+        Ok(Some(match needs {
+            Needs::Nothing => return Ok(None),
+            Needs::Cloud(name) => self.turns.alone(ProfileKey::Cloud(name)).await,
+            Needs::Private(key, name) if key.name.is_empty() => parent(name).await,
+            Needs::Private(key, name) => {
                 let own = self.turns.alone(ProfileKey::Private(key)).await;
-                Some(Box::new((own, self.turns.shared(ProfileKey::Cloud(parent)).await)))
+                Box::new((own, parent(name).await))
             }
-            Needs::Use(ProfileKey::Cloud(name)) => Some(self.turns.shared(ProfileKey::Cloud(name)).await),
+            Needs::Use(ProfileKey::Cloud(name)) => parent(name).await,
             Needs::Use(ProfileKey::Private(key)) => {
                 let own = self.turns.shared(ProfileKey::Private(key.clone())).await;
-                let parent = match lookups.parent_of(&key, self).await {
-                    Some(parent) => Some(self.turns.shared(ProfileKey::Cloud(parent)).await),
-                    None => None,
-                };
-                Some(Box::new((own, parent)))
+                match lookups.parent_of(&key, self).await? {
+                    Some(name) => Box::new((own, parent(name).await)),
+                    None => own,
+                }
             }
-        }
+        }))
     }
 
     async fn mutate_catalog(
@@ -302,7 +309,14 @@ impl InProcessAdmission for OurKinds {
 
     async fn turn(&self, request: &AdmissionRequest<'_>) -> Result<Option<AdmissionTurn>, ApiError> {
         match self.lookups(request).filter(|_| request.tenant.is_platform()) {
-            Some(lookups) => Ok(self.turn_of(Needs::of(request), lookups).await),
+            Some(lookups) => {
+                let turn = timeout(TURN_LIMIT, self.turn_of(Needs::of(request), lookups)).await;
+                turn.unwrap_or_else(|_| {
+                    let text =
+                        "too many writes wait for their profile, or it takes long; nothing was written, try again";
+                    Err(ApiError::unavailable(text))
+                })
+            }
             None => Ok(None),
         }
     }

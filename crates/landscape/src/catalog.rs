@@ -8,9 +8,10 @@
 //!   write does.
 //!
 //! # Caveats
-//! Who depends on a profile is what the controllers have seen, brought up to what the API says. Before they have seen everything, it is listed by pages: for a
-//! private profile the Shoots of its namespace, for a CloudProfile all of both kinds, one such list at a time; a write that
-//! does not come to its turn is refused for now. A deletion, of which it is told only, goes on without.
+//! Who depends on a profile is what the controllers have seen, and what Shoots the API lists in two seconds beyond that. Before
+//! they have seen everything, it is listed by pages: for a private profile the Shoots of its namespace, for a CloudProfile all of
+//! both kinds, one such list at a time; a write that does not come to its turn is refused for now. A deletion, of which it is
+//! told only, goes on without.
 
 use std::fmt::{Debug, Display};
 use std::sync::{Arc, OnceLock};
@@ -51,8 +52,8 @@ pub(crate) trait Known: Sync {
     /// Looks at the index of profiles and Shoots, if everything has been seen once.
     fn with_catalog(&self, look: &mut dyn FnMut(&Catalog));
 
-    /// Has the index know all users of a profile that the API knows now; false where it may not.
-    async fn catch_up(&self, client: &Client, profile: &ProfileKey) -> bool;
+    /// Has the index know all Shoots on a profile that the API knows now, as far as that can be had in time.
+    async fn hear_of_shoots(&self, client: &Client, profile: &ProfileKey);
 }
 
 /// Looks things up.
@@ -103,18 +104,15 @@ impl Lookups {
         if found.is_err() && case.is_deletion() {
             return Ok(Facts::default());
         }
-        found.map_err(|error| {
-            let text = format!("the write could not be judged: {}; nothing was written, try again", chain(&error));
-            ApiError::unavailable(text)
-        })
+        found.map_err(|error| unjudged(&error))
     }
 
-    /// The CloudProfile of a private profile; nothing where it is not there, or cannot be asked for, which is for those to
-    /// say who judge by it.
-    pub(crate) async fn parent_of(&self, key: &ObjectKey, known: &dyn Known) -> Option<String> {
-        match timeout(LOOKUP_LIMIT, private(self.client.get()?, known, key)).await {
-            Ok(Ok(Found::Private(Some(profile)))) => Some(profile.spec.parent.name.clone()),
-            _ => None,
+    /// The CloudProfile of a private profile; nothing where that is not there, or cannot be read.
+    pub(crate) async fn parent_of(&self, key: &ObjectKey, known: &dyn Known) -> Result<Option<String>, ApiError> {
+        let Some(client) = self.client.get() else { return Err(unjudged(&LookupError::NoClient)) };
+        match private(client, known, key).await.map_err(|error| unjudged(&error))? {
+            Found::Private(Some(profile)) => Ok(Some(profile.spec.parent.name.clone())),
+            _ => Ok(None),
         }
     }
 
@@ -139,6 +137,11 @@ impl Lookups {
         }
         Err(LookupError::TooMuch)
     }
+}
+
+fn unjudged(error: &LookupError) -> ApiError {
+    let text = format!("the write could not be judged: {}; nothing was written, try again", chain(error));
+    ApiError::unavailable(text)
 }
 
 /// What one write needs to know.
@@ -183,11 +186,9 @@ impl Look<'_> {
         private(self.client, self.known, &ObjectKey::new(self.write.namespace, name)).await
     }
 
-    /// Looks at who uses a profile, if all has been seen that there is of them now.
+    /// Looks at who uses a profile now, if everything has been seen once.
     async fn up_to_date<T>(&self, profile: &ProfileKey, look: impl Fn(&Catalog) -> T) -> Option<T> {
-        if !self.known.catch_up(self.client, profile).await {
-            return None;
-        }
+        self.known.hear_of_shoots(self.client, profile).await;
         let mut seen = None;
         self.known.with_catalog(&mut |catalog| seen = Some(look(catalog)));
         seen

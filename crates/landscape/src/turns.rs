@@ -100,6 +100,9 @@ impl Turns {
 
 #[cfg(test)]
 mod tests {
+    use allotment_apiserver::auth::UserInfo;
+    use allotment_machinery::json;
+    use allotment_store::Tenant;
     use futures::FutureExt;
 
     use super::*;
@@ -123,6 +126,51 @@ mod tests {
         assert!(turns.alone(other).now_or_never().is_some(), "another profile is another turn");
         drop(alone);
         assert!(turns.shared(cloud()).now_or_never().is_some());
+    }
+
+    #[track_caller]
+    fn check(kind: &str, operation: AdmissionOperation, name: &str, mut object: Value, expect: Needs) {
+        let request = AdmissionRequest {
+            tenant: &Tenant::platform(),
+            user: &UserInfo::default(),
+            operation,
+            group: "core.gardener.cloud",
+            version: "v1beta1",
+            kind,
+            resource: "",
+            subresource: "",
+            namespace: "team",
+            name,
+            dry_run: false,
+            object: &mut Value::Null,
+            old: &object.clone(),
+        };
+        if operation == AdmissionOperation::Delete {
+            assert_eq!(Needs::of(&request), expect);
+            return;
+        }
+        let request = AdmissionRequest { object: &mut object, old: &Value::Null, ..request };
+        assert_eq!(Needs::of(&request), expect);
+        assert_eq!(Needs::of(&AdmissionRequest { subresource: "status", ..request }), Needs::Nothing);
+    }
+
+    #[test]
+    fn who_changes_a_profile_needs_it_alone_and_who_uses_it_shares_it() {
+        use AdmissionOperation::{Create, Delete, Update};
+        let key = |name: &str| ObjectKey::new("team", name);
+        let cloud = |name: &str| ProfileKey::Cloud(name.to_owned());
+        check("CloudProfile", Update, "c", json!({"spec": {}}), Needs::Cloud("c".to_owned()));
+        check("CloudProfile", Delete, "", json!({"metadata": {"name": "c"}}), Needs::Cloud("c".to_owned()));
+        let child = || Needs::Private(key("p"), "c".to_owned());
+        check("PrivateCloudProfile", Create, "p", json!({"spec": {"parent": "c"}}), child());
+        check("PrivateCloudProfile", Delete, "p", json!({"spec": {"parent": {"name": "c"}}}), child());
+        let uses = |reference: Value, expect: Needs| check("Shoot", Update, "s", json!({"spec": reference}), expect);
+        uses(json!({"cloudProfileName": "c"}), Needs::Use(cloud("c")));
+        uses(json!({"cloudProfile": {"name": "c"}}), Needs::Use(cloud("c")));
+        let private = json!({"cloudProfile": {"kind": "PrivateCloudProfile", "name": "p"}, "cloudProfileName": "c"});
+        uses(private.clone(), Needs::Use(ProfileKey::Private(key("p"))));
+        uses(json!({}), Needs::Nothing);
+        check("Shoot", Delete, "s", json!({"spec": private}), Needs::Nothing);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether what the mirrors say of users is what the API itself says: before something goes that a user would miss.
 
 use allotment_api::catalog::{CloudProfile, KeptProfile, Stored};
-use allotment_core::catalog::{KeptShoot, Offer, ProfileKey};
+use allotment_core::catalog::{Catalog, KeptShoot, Offer, ProfileKey};
 use allotment_machinery::names::dns1123_subdomain;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
@@ -17,17 +17,43 @@ const PAGE: u32 = 500;
 
 /// Brings what is known of a profile's users up to what the API says now, by lists of metadata that no cache answers.
 /// False: too much is not known yet.
-pub(crate) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &ProfileKey) -> Result<bool, kube::Error> {
+pub(super) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &ProfileKey) -> Result<bool, kube::Error> {
     match profile {
         ProfileKey::Private(key) => {
             let shoots = kind::<KeptShoot>(client, world, Api::namespaced(client.clone(), &key.namespace)).await?;
-            Ok(shoots && parent(client, world, key).await?)
+            Ok(shoots.is_some() && parent(client, world, key).await?)
         }
         ProfileKey::Cloud(_) => {
             let shoots = kind::<KeptShoot>(client, world, Api::all(client.clone())).await?;
-            Ok(shoots && kind::<KeptProfile>(client, world, Api::all(client.clone())).await?)
+            Ok(shoots.is_some() && kind::<KeptProfile>(client, world, Api::all(client.clone())).await?.is_some())
         }
     }
+}
+
+/// Brings what is known of the Shoots that use a profile up to what the API says, for one who judges a change of it now and has no
+/// time for lists of private profiles, of which each may have a hundred kilobytes. Of these come those that a Shoot uses that
+/// was not known. False: there was more than could be asked for.
+pub(crate) async fn hear_of_shoots(
+    client: &Client,
+    world: &CatalogWorld,
+    profile: &ProfileKey,
+) -> Result<bool, kube::Error> {
+    let shoots = match profile {
+        ProfileKey::Private(key) => Api::namespaced(client.clone(), &key.namespace),
+        ProfileKey::Cloud(_) => Api::all(client.clone()),
+    };
+    let Some(heard_of) = kind::<KeptShoot>(client, world, shoots).await? else { return Ok(false) };
+    let unknown = |catalog: &Catalog, shoot: &ObjectKey| match catalog.shoot(shoot)?.profile.clone()? {
+        ProfileKey::Private(key) if catalog.private(&key).is_none() => Some(key),
+        _ => None,
+    };
+    for key in heard_of.iter().filter_map(|shoot| world.with(|catalog| unknown(catalog, shoot))) {
+        let api = Api::<Stored<KeptProfile>>::namespaced(client.clone(), &key.namespace);
+        if let Some(private) = api.get_opt(&key.name).await? {
+            world.seen(Followed::<KeptProfile>::of(private));
+        }
+    }
+    Ok(true)
 }
 
 /// The same of the CloudProfile that a private profile is made from: which date holds hangs on it, and what it has no more the
@@ -48,7 +74,12 @@ async fn parent(client: &Client, world: &CatalogWorld, key: &ObjectKey) -> Resul
     Ok(world.knows::<Followed<Offer>>(&metadata))
 }
 
-async fn kind<T>(client: &Client, world: &CatalogWorld, listed: Api<Stored<T::Kind>>) -> Result<bool, kube::Error>
+/// Asks for what was not known of a kind; what that was. `None`: more than can be asked for.
+async fn kind<T>(
+    client: &Client,
+    world: &CatalogWorld,
+    listed: Api<Stored<T::Kind>>,
+) -> Result<Option<Vec<ObjectKey>>, kube::Error>
 where
     T: ReadFrom<Kind: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + std::fmt::Debug>,
     Followed<T>: Mirrored,
@@ -62,24 +93,24 @@ where
             metadata.filter(|metadata| !world.knows::<Followed<T>>(metadata)).map(|metadata| ObjectKey::of(&metadata)),
         );
         if unknown.len() > MOST_ASKED {
-            return Ok(false);
+            return Ok(None);
         }
         match there.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => break,
         }
     }
-    for key in unknown {
+    for key in &unknown {
         let api = Api::<Stored<T::Kind>>::namespaced(client.clone(), &key.namespace);
         let Some(object) = api.get_opt(&key.name).await? else { continue };
         let metadata = object.meta().clone();
         world.seen(Followed::<T>::of(object));
         // What the mirror does not take is not known, whatever the reason.
         if !world.knows::<Followed<T>>(&metadata) {
-            return Ok(false);
+            return Ok(None);
         }
     }
-    Ok(true)
+    Ok(Some(unknown))
 }
 
 #[cfg(test)]
