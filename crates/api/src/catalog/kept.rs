@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::Resource;
-
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::stored::lenient;
@@ -23,10 +24,59 @@ pub struct KeptProfile {
     pub status: KeptStatus,
 }
 
-/// A status, or `null`.
-fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeptStatus, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+/// A status; nothing where it is no object.
+pub(super) fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeptStatus, D::Error> {
+    deserializer.deserialize_any(OrNothing)
 }
+
+/// Reads a status as it comes, since what it was rendered to is large.
+struct OrNothing;
+
+impl<'de> Visitor<'de> for OrNothing {
+    type Value = KeptStatus;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a status")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<KeptStatus, A::Error> {
+        KeptStatus::deserialize(MapAccessDeserializer::new(members))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<KeptStatus, A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(KeptStatus::default())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<KeptStatus, E> {
+        Ok(KeptStatus::default())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<KeptStatus, E> {
+        Ok(KeptStatus::default())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<KeptStatus, E> {
+        Ok(KeptStatus::default())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<KeptStatus, E> {
+        Ok(KeptStatus::default())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<KeptStatus, E> {
+        Ok(KeptStatus::default())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<KeptStatus, E> {
+        Ok(KeptStatus::default())
+    }
+}
+
+/// A status that is none where it is no object.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct KeptOrNothing(#[serde(deserialize_with = "or_nothing")] pub(super) KeptStatus);
 
 /// The status of a private profile, of what it was rendered to the digest. What of it cannot be read counts as not written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::kept::KeptOrNothing;
 use super::{
     CloudProfile, CloudProfileSpec, CloudProfileStatus, KeptProfile, KeptStatus, PrivateCloudProfileSpec, Shoot,
     ShootSpec,
@@ -68,14 +69,14 @@ impl Parts for CloudProfile {
 
 impl Parts for KeptProfile {
     type Spec = PrivateCloudProfileSpec;
-    type Status = KeptStatus;
+    type Status = KeptOrNothing;
 
-    fn of(metadata: ObjectMeta, spec: PrivateCloudProfileSpec, status: Option<KeptStatus>) -> Self {
-        KeptProfile { metadata, spec, status: status.unwrap_or_default() }
+    fn of(metadata: ObjectMeta, spec: PrivateCloudProfileSpec, status: Option<KeptOrNothing>) -> Self {
+        KeptProfile { metadata, spec, status: status.map(|status| status.0).unwrap_or_default() }
     }
 
-    fn kept(status: KeptStatus) -> KeptStatus {
-        status
+    fn kept(status: KeptOrNothing) -> KeptStatus {
+        status.0
     }
 }
 
@@ -239,5 +240,31 @@ mod tests {
         cloud["status"] = json!({"conditions": 5});
         let Stored::Read(read) = check::<CloudProfile>(&[cloud], &[None]).remove(0) else { unreachable!() };
         assert_eq!(read.status, None);
+    }
+
+    #[test]
+    fn a_status_that_is_no_object_keeps_nobody_from_the_list() {
+        for status in
+            [json!(5), json!("x"), json!(true), json!(-1.5), json!([{"a": [1]}]), json!(i64::MIN), Value::Null]
+        {
+            for (spec, why) in [(json!({"parent": "central"}), None), (json!("x"), Some("spec: "))] {
+                let (mut odd, mut other) = (named(spec), named(json!({"parent": "central"})));
+                odd["status"] = status.clone();
+                other["status"] = json!({"observedGeneration": 3});
+                let text = json!([odd, other]).to_string();
+                let all: Vec<Stored<KeptProfile>> = serde_json::from_str(&text).expect("a list");
+                match (&all[0], why) {
+                    (Stored::Read(odd), None) => assert_eq!(odd.status, KeptStatus::default(), "{status}"),
+                    (Stored::Unread(odd), Some(why)) => assert!(odd.why.starts_with(why), "{}", odd.why),
+                    (odd, _) => panic!("{status}: {odd:?}"),
+                }
+                let Stored::Read(other) = &all[1] else { panic!("{:?}", all[1]) };
+                assert_eq!(other.status.observed_generation, Some(3));
+            }
+            let mut alone = named(json!({"parent": "central"}));
+            alone["status"] = status;
+            let alone: KeptProfile = serde_json::from_value(alone).expect("a profile");
+            assert_eq!(alone.status, KeptStatus::default());
+        }
     }
 }
