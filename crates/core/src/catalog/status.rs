@@ -2,8 +2,8 @@
 //! CloudProfile counts. Whoever writes a spec and whoever looks at it afterwards come to the same.
 
 use allotment_api::catalog::{
-    CloudProfileStatus, Digest, KeptStatus, PrivateCloudProfileSpec, PrivateCloudProfileStatus, REMOVED_VERSIONS,
-    RemovedVersion, RenderedProfile,
+    CloudProfileStatus, Digest, ExpiredInUse, KeptStatus, PrivateCloudProfileSpec, PrivateCloudProfileStatus,
+    REMOVED_VERSIONS, RemovedVersion, RenderedProfile,
 };
 use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -15,9 +15,8 @@ use super::lineage::{names_a_cloud_profile, said_of_reference};
 use super::listed::listed;
 use super::parent::Parent;
 use super::render::render;
-use super::room::{MOST_BYTES, MOST_CONFLICTS, SPARE_BYTES, bytes_of};
+use super::room::{MOST_CONFLICTS, Size, bytes_of, has_room};
 use super::unread::UnreadProfile;
-use super::versions::VersionKey;
 use crate::requests::Said;
 
 /// Most names, or errors, that a condition lists. It tells how many more there are.
@@ -61,7 +60,7 @@ impl<'a> From<&'a Offer> for ParentView<'a> {
 
 /// A CloudProfile, and all that its status depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct CloudView<'a> {
+pub(super) struct CloudView<'a> {
     /// Its metadata.
     pub metadata: &'a ObjectMeta,
     /// The generation that the spec has, or will have once it is written.
@@ -109,12 +108,12 @@ pub fn private_status(view: &PrivateView<'_>) -> PrivateCloudProfileStatus {
             status.expired_in_use.truncate(MOST_CONFLICTS);
             let name = view.metadata.name.clone().unwrap_or_default();
             let whole = RenderedProfile::new(name, result.spec);
-            match view.lacks_room_for(&whole, parent, &status) {
-                false => {
+            match view.has_room_for(&whole, parent, &mut status) {
+                true => {
                     status.cloud_profile = Some(whole);
                     said
                 }
-                true => rendered(false, CatalogReason::TooLarge, TOO_LARGE.to_owned()),
+                false => rendered(false, CatalogReason::TooLarge, TOO_LARGE.to_owned()),
             }
         }
         None => {
@@ -161,13 +160,23 @@ const TOO_LARGE: &str =
     "with what it is rendered to it would be larger than an object may be, so that is not shown: take entries out";
 
 impl PrivateView<'_> {
-    /// Whether it would be too large an object with that rendering in its status. Looked at closely only where it may be.
-    fn lacks_room_for(&self, whole: &RenderedProfile, parent: &Parent, rest: &PrivateCloudProfileStatus) -> bool {
-        let spec = bytes_of(self.spec);
-        // The conditions come on top; these are bounded.
-        let taken = SPARE_BYTES + bytes_of(self.metadata) + spec + bytes_of(rest);
-        let may_lack = taken + parent.bytes() + spec + SPARE_BYTES > MOST_BYTES;
-        may_lack && taken + bytes_of(whole) > MOST_BYTES
+    /// Whether there is room for that rendering in its status. Of the versions that expired and stay those are left for which there
+    /// is some beside it. Looked at closely only where it may lack.
+    fn has_room_for(&self, whole: &RenderedProfile, parent: &Parent, rest: &mut PrivateCloudProfileStatus) -> bool {
+        if has_room(self.metadata, self.spec, parent, bytes_of(&rest.expired_in_use)) {
+            return true;
+        }
+        let size = Size::of(self.metadata, self.spec, &rest.conflicts, whole);
+        let mut left = size.left();
+        let fits = |one: &&ExpiredInUse| {
+            let bytes = bytes_of(*one) + 1;
+            let fits = bytes <= left;
+            left = left.saturating_sub(bytes);
+            fits
+        };
+        let fitting = rest.expired_in_use.iter().take_while(fits).count();
+        rest.expired_in_use.truncate(fitting);
+        !size.is_too_large()
     }
 
     /// Whether its parent is of the kind that there is.
@@ -207,8 +216,7 @@ impl PrivateView<'_> {
 
     /// The live Shoots that use that version of that image.
     pub(super) fn image_users(&self, image: &str, version: &str) -> Vec<String> {
-        let key = VersionKey::Image(image, version);
-        let users = self.shoots.iter().filter(|shoot| shoot.is_live() && shoot.uses(&key));
+        let users = self.shoots.iter().filter(|shoot| shoot.keeps_image(image, version));
         users.filter_map(|shoot| shoot.metadata.name.clone()).collect()
     }
 }
@@ -260,7 +268,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 /// The status that a CloudProfile should have. It has no names: everybody may read it.
-pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
+pub(super) fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
     // Programs read it: the words do not follow the numbers.
     let mut uses = format!("{} private profiles, {} Shoots", view.children, view.shoots);
     if view.unread > 0 {
@@ -288,7 +296,7 @@ pub fn cloud_status(view: &CloudView<'_>) -> CloudProfileStatus {
 }
 
 /// A status as it is kept once it is written; `rendered` is its `cloudProfile` as JSON.
-pub fn kept(status: &PrivateCloudProfileStatus, rendered: Option<&str>) -> KeptStatus {
+pub(super) fn kept(status: &PrivateCloudProfileStatus, rendered: Option<&str>) -> KeptStatus {
     KeptStatus {
         observed_generation: status.observed_generation,
         cloud_profile: rendered.and_then(|text| Digest::of_json(text).ok()),
@@ -299,11 +307,6 @@ pub fn kept(status: &PrivateCloudProfileStatus, rendered: Option<&str>) -> KeptS
     }
 }
 
-/// Whether a status is what is written; `rendered` is its `cloudProfile` as JSON.
-pub fn is_written(status: &PrivateCloudProfileStatus, rendered: Option<&str>, written: &KeptStatus) -> bool {
-    rendered.is_some() == written.cloud_profile.is_some() && kept(status, rendered) == *written
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -312,6 +315,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
 
+    use super::super::room::{MOST_BYTES, lacks_room};
     use super::*;
 
     fn parent() -> Parent {
@@ -383,13 +387,11 @@ mod tests {
             let again = self.status(&kept.conditions, at(60));
             let rendered =
                 |status: &PrivateCloudProfileStatus| status.cloud_profile.as_ref().map(|one| json!(one).to_string());
-            assert!(is_written(&again, rendered(&again).as_deref(), &kept), "{text}");
-            let wiped = KeptStatus::default();
-            assert!(!is_written(&again, rendered(&again).as_deref(), &wiped));
+            assert_eq!(super::kept(&again, rendered(&again).as_deref()), kept, "{text}");
             if again.cloud_profile.is_some() {
                 let altered = rendered(&again).map(|text| text.replace("1.30.1", "1.30.2"));
-                assert!(!is_written(&again, altered.as_deref(), &kept), "{text}");
-                assert!(!is_written(&again, None, &kept), "{text}");
+                assert_ne!(super::kept(&again, altered.as_deref()), kept, "{text}");
+                assert_ne!(super::kept(&again, None), kept, "{text}");
             }
         }
     }
@@ -539,6 +541,32 @@ mod tests {
         check(6_000, 1, "Rendered=False TooLarge");
         check(10, 2_500, "Rendered=True AllGood");
         check(10, 3_100, "Rendered=False TooLarge");
+    }
+
+    #[test]
+    fn what_is_let_in_for_its_size_is_shown_whoever_uses_it() {
+        let dated = |at: usize| json!({"version": format!("1.0.{at}"), "expirationDate": "2020-01-01T00:00:00Z"});
+        let machines =
+            |from: usize, count: usize| (from..from + count).map(|at| machine(at, 2, 200)).collect::<Vec<_>>();
+        let expired: Vec<Value> = (0..100).map(dated).collect();
+        let mut case = Case::new(json!({"machineImages": [{"name": "own", "versions": expired}]}));
+        let worker = |at: usize| json!({"name": format!("w{at}"), "machine": {"type": "m", "image": {"name": "own", "version": format!("1.0.{at}")}}});
+        let workers: Vec<Value> = (0..100).map(worker).collect();
+        let spec = json!({"provider": {"type": "t", "workers": workers}});
+        case.shoots = (0..20).map(|at| shoot(&format!("s{at:02}-{}", "x".repeat(200)), spec.clone())).collect();
+        let mut sides = [0, 0];
+        for inherited in (4_000..6_200).step_by(200) {
+            let spec = json!({"type": "t", "machineTypes": machines(0, inherited)});
+            let parent = Parent::new("central", serde_json::from_value::<CloudProfileSpec>(spec).expect("a spec"));
+            let is_refused = lacks_room(&case.metadata, &case.spec, &parent).is_some();
+            case.parent = Some(parent);
+            let status = case.status(&[], at(0));
+            assert_eq!(status.cloud_profile.is_none(), is_refused, "{inherited}");
+            let object = json!({"metadata": case.metadata, "spec": case.spec, "status": status}).to_string();
+            assert!(object.len() <= MOST_BYTES, "{inherited}: {} bytes", object.len());
+            sides[usize::from(is_refused)] += 1;
+        }
+        assert!(sides.iter().all(|count| *count > 0), "{sides:?}");
     }
 
     #[test]
