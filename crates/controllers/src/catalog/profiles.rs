@@ -158,8 +158,9 @@ impl Profiles {
                 self.catch_up(profile).await?;
                 // What goes may have become less.
                 if let ProfilePlan::TakeOut { write, told } = self.decide(profile) {
-                    self.patch(&write).await?;
+                    // Told before, and worded so: of a CloudProfile nothing else says it, and the next look finds nothing left.
                     self.tell(profile, EventReason::VersionsRemoved, &told).await?;
+                    self.patch(&write).await?;
                 }
             }
             ProfilePlan::WriteStatus { write, told, again } => {
@@ -249,5 +250,60 @@ impl Reconcile for Profiles {
             before = Some(plan);
         }
         Err(ReconcileError::Restless { profile: profile.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::{Method, Response};
+    use kube::client::Body;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::*;
+    use crate::frame::still;
+
+    #[tokio::test]
+    async fn what_goes_out_of_a_cloud_profile_is_told_though_the_write_fails() {
+        let world = Arc::new(CatalogWorld::default());
+        let profile = json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "CloudProfile",
+            "metadata": {"name": "central", "uid": "c", "resourceVersion": "3", "finalizers": ["allotment.dev/catalog"],
+                "annotations": {"allotment.dev/remove-expired-versions": "true"}},
+            "spec": {"type": "local", "kubernetes": {"versions": [{"version": "1.31.0"},
+                {"version": "1.29.1", "expirationDate": "1969-01-01T00:00:00Z"}]}}});
+        let profile: CloudProfile = serde_json::from_value(profile).expect("a profile");
+        let key = ObjectKey::of(&profile.metadata);
+        world.watched(Event::Apply(Followed::<Offer>::of(Stored::Read(profile))));
+        let writes = Arc::new(Mutex::new(Vec::new()));
+        let seen = writes.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let seen = seen.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.expect("a body");
+                let (code, answer) = match parts.method {
+                    Method::GET => (200, json!({"metadata": {"resourceVersion": "9"}, "items": []}).to_string()),
+                    Method::POST => (201, String::from_utf8_lossy(&body).into_owned()),
+                    _ => (
+                        409,
+                        json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409}).to_string(),
+                    ),
+                };
+                if parts.method != Method::GET {
+                    seen.lock().expect("unharmed").push((parts.method, String::from_utf8_lossy(&body).into_owned()));
+                }
+                let response = Response::builder().status(code).body(Body::from(answer.into_bytes()));
+                Ok::<_, kube::Error>(response.expect("a response"))
+            }
+        });
+        let profiles = Profiles::new(Client::new(service, "default"), world, still());
+        assert!(profiles.reconcile(&key).await.is_err(), "somebody wrote since");
+        let writes = writes.lock().expect("unharmed");
+        let [(told, event), (written, patch)] = writes.as_slice() else { panic!("{writes:?}") };
+        assert_eq!((told, written), (&Method::POST, &Method::PATCH));
+        assert!(event.contains("expired versions are taken out: spec.kubernetes.versions[1.29.1]"), "{event}");
+        assert!(patch.contains("1.31.0") && !patch.contains("1.29.1"), "{patch}");
     }
 }

@@ -155,7 +155,7 @@ fn decide_private(catalog: &Catalog, key: &ObjectKey, now: Timestamp) -> Option<
         let versions = left_over(spec.kubernetes.as_ref(), &spec.machine_images);
         let mut patch = json!({"metadata": identity(&profile.metadata), "spec": versions});
         patch["metadata"]["annotations"] = json!({REMOVED_VERSIONS: json!(removed).to_string()});
-        let told = format!("expired versions were taken out: {}", paths(&expiry.removed));
+        let told = format!("expired versions are taken out: {}", paths(&expiry.removed));
         return Some(ProfilePlan::TakeOut { write: ProfileWrite { profile: id, patch: patch.to_string() }, told });
     }
     let again = expiry.and_then(|expiry| expiry.next);
@@ -258,7 +258,7 @@ fn decide_cloud(catalog: &Catalog, name: &str, now: Timestamp) -> Option<Profile
     if let Some((expiry, spec)) = expiry.as_ref().and_then(|expiry| Some((expiry, expiry.spec.as_ref()?))) {
         let versions = left_over(spec.kubernetes.as_ref(), &spec.machine_images);
         let patch = json!({"metadata": identity(&offer.metadata), "spec": versions}).to_string();
-        let mut told = format!("expired versions were taken out: {}", paths(&expiry.removed));
+        let mut told = format!("expired versions are taken out: {}", paths(&expiry.removed));
         if spec.provider_config.is_some() {
             told.push_str("; spec.providerConfig is left as it is: take them out there");
         }

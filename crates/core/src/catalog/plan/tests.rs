@@ -412,7 +412,7 @@ fn a_version_goes_from_spec_into_the_annotation_in_one_write_and_the_parent_wait
     let parent = decide_profile(&catalog, &ProfileKey::Cloud("central".to_owned()), at(20));
     assert!(matches!(parent, ProfilePlan::Done { .. }), "its children name it still: {parent:?}");
     let ProfilePlan::TakeOut { write, told } = decide_profile(&catalog, &key, at(20)) else { panic!("it goes") };
-    assert_eq!(told, format!("expired versions were taken out: spec.kubernetes.versions[1.30.1] ({})", date(20)));
+    assert_eq!(told, format!("expired versions are taken out: spec.kubernetes.versions[1.30.1] ({})", date(20)));
     let patch: Value = serde_json::from_str(&write.patch).expect("JSON");
     assert_eq!(patch["spec"]["kubernetes"], Value::Null, "it goes whole");
     let noted = patch["metadata"]["annotations"][REMOVED_VERSIONS].as_str().expect("a text");
