@@ -57,8 +57,8 @@ async fn judge(target: &Target, arguments: &CatalogLint) -> Result<Judged, Failu
     let platform = Platform::connect(target).await?;
     let mut parents = BTreeMap::new();
     for name in judged::lacking(&documents) {
-        if let Some(offer) = profiles::cloud_profile_if_there(&platform, &name).await? {
-            parents.insert(name, Some((offer.parent, None)));
+        if let Some(found) = profiles::parent_if_there(&platform, &name).await? {
+            parents.insert(name, found.map(|parent| (parent, None)));
         }
     }
     Judged::over(&documents, Some(parents), now)

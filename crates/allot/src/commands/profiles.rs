@@ -40,11 +40,17 @@ pub(super) async fn cloud_profile(platform: &Platform, name: &str) -> anyhow::Re
     Ok(Offer::new(get(&all, "CloudProfile", name, name).await?))
 }
 
-/// The same; nothing where it is not there.
-pub(super) async fn cloud_profile_if_there(platform: &Platform, name: &str) -> anyhow::Result<Option<Offer>> {
-    let all = Api::<CloudProfile>::all(platform.client.clone());
+/// The same of what may be one; nothing where it is not there, and why where it cannot be read.
+pub(super) async fn parent_if_there(platform: &Platform, name: &str) -> anyhow::Result<Option<Result<Parent, String>>> {
+    let all = Api::<Stored<CloudProfile>>::all(platform.client.clone());
     let found = all.get_opt(name).await;
-    Ok(found.map_err(|error| anyhow!("CloudProfile {name}: {}", client::explain(&error)))?.map(Offer::new))
+    let found = found.map_err(|error| anyhow!("CloudProfile {name}: {}", client::explain(&error)))?;
+    Ok(found.map(|found| match found {
+        Stored::Read(profile) => Ok(Offer::new(profile).parent),
+        Stored::Unread(profile) => {
+            Err(format!("of the server cannot be read: {}; put its spec right, or add its file", profile.why))
+        }
+    }))
 }
 
 /// One object; `place` is what it is called in what goes wrong.

@@ -210,6 +210,23 @@ async fn lint_takes_parents_of_the_server_where_that_is_asked_for() {
     assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
     let (code, out, _) = lint(&[]);
     assert!(code == Some(1) && out.contains("is in none of the files: add its file"), "{code:?} {out}");
+    // No object is called so: it is told of, beside the others.
+    let odd = folder.0.join("odd.yaml");
+    let of = |name: &str, parent: &str| {
+        format!(
+            "---\n{{apiVersion: core.gardener.cloud/v1beta1, kind: PrivateCloudProfile, metadata: {{name: {name}, namespace: n}}, \
+             spec: {{parent: '{parent}'}}}}\n"
+        )
+    };
+    let text = [of("one", "a b"), of("two", "../../../api/v1/namespaces"), of("three", "none")].concat();
+    std::fs::write(&odd, text).expect("a file is written");
+    let odd = odd.to_str().expect("a path");
+    let (code, out, err) = run(&folder, &kubeconfig, &["catalog", "lint", "--server", &file, odd]);
+    assert_eq!((code, out.lines().count()), (Some(1), 3), "{out} {err}");
+    for parent in ["a b", "../../../api/v1/namespaces"] {
+        let told = format!("spec.parent: Invalid value: {parent:?}: a lowercase RFC 1123 subdomain");
+        assert!(out.contains(&told), "{told:?} is not in {out}");
+    }
     let nowhere = folder.0.join("nowhere");
     let (code, out, err) = run(&folder, &nowhere, &["catalog", "lint", "--server", &file]);
     assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");

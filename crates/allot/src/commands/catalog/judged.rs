@@ -11,6 +11,7 @@ use allotment_core::catalog::{
     why_no_parent,
 };
 use allotment_machinery::json::{self, Value};
+use allotment_machinery::names::dns1123_subdomain;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
@@ -101,8 +102,11 @@ impl Over {
 /// A CloudProfile, and its providerConfig to the letter.
 pub(super) type Known = (Parent, Option<Value>);
 
-/// CloudProfiles by name; nothing of those that would be refused.
-pub(super) type Parents = BTreeMap<String, Option<Known>>;
+/// CloudProfiles by name; of those that nothing can be rendered over, why.
+pub(super) type Parents = BTreeMap<String, Result<Known, String>>;
+
+/// Of a parent among the files that is wrong itself.
+const REFUSED: &str = "would be refused, see there";
 
 /// What private profiles are judged with.
 struct Given<'a> {
@@ -117,7 +121,8 @@ pub(super) fn lacking(documents: &[Document]) -> BTreeSet<String> {
     let is_there = |name: &String| documents.iter().any(|one| one.kind == Kind::Public && one.name == *name);
     let private = documents.iter().filter(|document| document.kind != Kind::Public);
     let named = private.filter_map(|document| Some(document.spec::<PrivateCloudProfileSpec>().ok()?.parent.name));
-    named.filter(|name| !name.is_empty() && !is_there(name)).collect()
+    // What no object can be called is not asked for: it is told of by itself.
+    named.filter(|name| dns1123_subdomain(name).is_empty() && !is_there(name)).collect()
 }
 
 impl Judged {
@@ -158,7 +163,7 @@ impl Judged {
         let mut judged = Judged::default();
         for document in documents.iter().filter(|document| document.kind == Kind::Public) {
             judged.slips(document);
-            let known = judged.cloud_profile(document, &bounds, now);
+            let known = judged.cloud_profile(document, &bounds, now).ok_or_else(|| REFUSED.to_owned());
             if parents.insert(document.name.clone(), known).is_some() {
                 judged.error(document, "stands in the files more than once: take one out");
             }
@@ -243,11 +248,8 @@ impl Judged {
         let Some(spec) = self.spec::<PrivateCloudProfileSpec>(document, given.bounds) else { return };
         let wanted = &spec.parent.name;
         let (parent, config) = match given.parents.get(wanted) {
-            Some(Some(known)) => known,
-            Some(None) => {
-                return self
-                    .error(document, format!("spec.parent: CloudProfile {wanted:?} would be refused, see there"));
-            }
+            Some(Ok(known)) => known,
+            Some(Err(why)) => return self.error(document, format!("spec.parent: CloudProfile {wanted:?} {why}")),
             None => {
                 let missing = format!("CloudProfile {wanted:?} {}", given.missing);
                 let there = match is_private(wanted) {
