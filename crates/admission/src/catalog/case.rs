@@ -363,10 +363,10 @@ impl<'a> Case<'a> {
             let dates = (&left.expired_at, &left.own_date) == (&right.expired_at, &right.own_date);
             dates && (&left.path, &left.version) == (&right.path, &right.version)
         };
-        let have = removed_list(have);
+        let (have, had) = (removed_list(have), removed_list(had));
         let added: Vec<RemovedVersion> =
             have.iter().filter(|one| gone.iter().any(|gone| same(gone, one))).cloned().collect();
-        !have.is_empty() && have == removed_versions(&removed_list(had), &added)
+        !have.is_empty() && (have == removed_versions(&had, &added) || have == overfull(&had, added, gone))
     }
 
     /// What this write takes out of what was stored, since it expired.
@@ -395,6 +395,17 @@ pub(super) type PrivatePair = Pair<PrivateCloudProfileSpec>;
 
 fn removed_text(object: &Value) -> Option<&str> {
     object.at(&["metadata", "annotations", REMOVED_VERSIONS]).and_then(Value::as_str)
+}
+
+/// What is noted where a write takes out more than there is room for: the first of it by path, and nothing of what went before,
+/// though that might fit beside them. By `added` it is known how many these are; of the rest it is enough that one does not fit.
+fn overfull(had: &[RemovedVersion], mut added: Vec<RemovedVersion>, gone: Vec<RemovedVersion>) -> Vec<RemovedVersion> {
+    let Some(last) = added.iter().max_by(|left, right| left.path.cmp(&right.path)).cloned() else { return Vec::new() };
+    let rest = gone.into_iter().filter(|one| one.path > last.path);
+    let longest = rest.max_by_key(|one| one.path.len() + one.version.len() + one.expired_at.text().len());
+    let Some(longest) = longest else { return Vec::new() };
+    added.push(RemovedVersion { removed_at: last.removed_at, ..longest });
+    removed_versions(had, &added)
 }
 
 /// What the annotation says; nothing where it cannot be read.

@@ -176,6 +176,27 @@ fn a_version_of_its_own_that_a_shoot_uses_stays() {
 }
 
 #[test]
+fn a_write_that_takes_out_more_than_can_be_noted_is_stored() {
+    let world = World::default().profile(parent());
+    let (date, later) = ("2026-07-01T00:00:00Z", "2026-08-01T00:00:00Z");
+    let short = "spec.kubernetes.versions[1.2.3]";
+    let before = serde_json::json!([{"path": short, "version": "1.2.3", "expiredAt": date, "removedAt": date}]);
+    let mut has_short = Vec::new();
+    for length in (100..200).step_by(20).chain([5]) {
+        let version = |at: usize| serde_json::json!({"version": format!("1.0.{at}"), "expirationDate": date});
+        let versions: Vec<serde_json::Value> = (0..900).map(version).collect();
+        let images = serde_json::json!([{"name": "x".repeat(length), "versions": versions}]);
+        let stored = annotated(&private(serde_json::json!({"machineImages": images})), REMOVED, &before.to_string());
+        let bare = private(types("large"));
+        let (written, _) = world
+            .write_at(later, "alice", "PrivateCloudProfile", "", &stored, &bare)
+            .unwrap_or_else(|why| panic!("{length}: {why}"));
+        has_short.push(noted(&written).iter().any(|(path, _)| path == short));
+    }
+    assert_eq!(has_short, [false, false, false, false, false, true], "what went before makes room");
+}
+
+#[test]
 fn the_annotation_and_the_finalizer_are_the_platforms() {
     let world = World::default().profile(parent());
     let bare = private(serde_json::json!({}));
