@@ -84,8 +84,7 @@ impl Private {
     ) -> Option<T> {
         let offer = facts.profile(&self.pair.new.parent.name)?;
         let in_use = |image: &str, version: &str| {
-            let key = VersionKey::Image(image, version);
-            heeds_users && facts.users(case.name()).iter().any(|(_, shoot)| shoot.is_live() && shoot.uses(&key))
+            heeds_users && facts.users(case.name()).iter().any(|(_, shoot)| shoot.keeps_image(image, version))
         };
         let write = PrivateWrite {
             parent: &offer.parent,

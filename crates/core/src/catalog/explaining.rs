@@ -3,7 +3,6 @@
 
 use allotment_api::catalog::{CloudProfileSpec, Date, PrivateCloudProfileSpec, ShootSpec, Worker};
 use allotment_machinery::field::{FieldError, Path};
-use allotment_machinery::version::{Version, VersionRequest};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
@@ -13,7 +12,7 @@ use super::index::Catalog;
 use super::parent::Parent;
 use super::reference::{Going, ProfileKind, Reference, check_switch};
 use super::render::{kubernetes_of, render};
-use super::usage::{check_switch_usage, check_usage};
+use super::usage::{Begun, check_switch_usage, check_usage};
 use super::versions::{VersionKey, dated};
 use crate::write::ObjectKey;
 
@@ -146,10 +145,8 @@ impl List<'_> {
         let all = kubernetes_of(self.offered.rendered);
         let path = path.child("kubernetes").child("version");
         let entry = all.iter().find(|entry| entry.version == version);
-        let request = version.parse::<VersionRequest>().ok().filter(|request| !request.is_full());
-        let is_of = |text: &str| {
-            request.as_ref().is_some_and(|request| text.parse::<Version>().is_ok_and(|one| request.matches(&one)))
-        };
+        let begun = Begun::of(version);
+        let is_of = |text: &str| begun.as_ref().is_some_and(|begun| begun.is_of(text));
         let of_family = || all.iter().filter(|entry| is_of(&entry.version));
         let is_there = entry.is_some() || of_family().next().is_some();
         self.put(&path, version, |_| if is_there { Verdict::Expired } else { Verdict::Unknown });

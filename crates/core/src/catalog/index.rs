@@ -128,6 +128,11 @@ impl KeptShoot {
         }
     }
 
+    /// Whether it keeps that version of that image where its private profile alone has it.
+    pub fn keeps_image(&self, image: &str, version: &str) -> bool {
+        self.is_live() && self.uses(&VersionKey::Image(image, version))
+    }
+
     /// Its name, as texts tell it.
     pub fn shown(&self) -> String {
         shown(self.metadata.name.as_deref().unwrap_or_default(), self.unclear.is_some())
@@ -472,16 +477,6 @@ impl Catalog {
         }
         let Some(ProfileKey::Private(key)) = &shoot.profile else { return false };
         self.private.get(key).is_some_and(|profile| profile.parent().is_none_or(|own| own == parent))
-    }
-
-    /// The live Shoots of a private profile's namespace that use that version of that image through it.
-    pub fn image_users(&self, private: &ObjectKey, image: &str, version: &str) -> Vec<String> {
-        let key = VersionKey::Image(image, version);
-        let profile = ProfileKey::Private(private.clone());
-        self.shoots_on(&profile)
-            .filter(|(_, shoot)| shoot.is_live() && shoot.uses(&key))
-            .map(|(key, _)| key.name.clone())
-            .collect()
     }
 }
 

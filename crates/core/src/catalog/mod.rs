@@ -51,12 +51,8 @@ pub use reference::{Going, ProfileKind, Reference, SwitchError, check_switch, re
 pub use render::{Rendered, faults_of_change, render, stands_alone};
 pub use room::lacks_room;
 pub use slips::{Slip, correct};
-pub use status::{
-    CloudView, ParentView, PrivateView, cloud_status, is_written, kept as kept_status, private_status, recorded,
-};
+pub use status::{ParentView, PrivateView, private_status, recorded};
 pub use unread::{Unclear, UnreadProfile};
-pub use usage::{
-    check_switch_usage, check_usage, last_meant, offers, used_images, used_kubernetes, uses_image, uses_kubernetes,
-};
+pub use usage::{check_switch_usage, check_usage, last_meant, offers, used_kubernetes};
 pub use verbs::{Verb, denial, needed};
 pub use versions::{VersionKey, dropped_versions};

@@ -219,15 +219,14 @@ impl Rendered {
 
     fn limits(&mut self, private: &PrivateCloudProfileSpec) {
         let Some(limits) = &private.limits else { return };
-        let Some(own) = &mut self.spec.limits else {
-            self.spec.limits = Some(limits.clone());
-            return;
-        };
-        own.max_nodes_total = match (own.max_nodes_total, limits.max_nodes_total) {
+        let inherited = self.spec.limits.clone().unwrap_or_default();
+        let max_nodes_total = match (inherited.max_nodes_total, limits.max_nodes_total) {
             (Some(parent), Some(private)) => Some(parent.min(private)),
             (parent, private) => parent.or(private),
         };
-        let inherited: Limits = own.clone();
+        if max_nodes_total != inherited.max_nodes_total {
+            self.spec.limits = Some(Limits { max_nodes_total, other: inherited.other.clone() });
+        }
         for (name, value) in &limits.other {
             self.unknown(format!("spec.limits.{name}"), inherited.other.get(name), value);
         }

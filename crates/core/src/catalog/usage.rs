@@ -98,14 +98,11 @@ pub fn check_switch_usage(shoot: &ShootSpec, target: &CloudProfileSpec, name: &R
 
 /// The Kubernetes versions that a Shoot names, of its control plane and its workers.
 pub fn used_kubernetes(shoot: &ShootSpec) -> impl Iterator<Item = &str> {
-    fn of_worker(worker: &Worker) -> Option<&str> {
-        worker.kubernetes.as_ref()?.version.as_deref()
-    }
-    kubernetes(shoot).into_iter().chain(workers(shoot).iter().filter_map(of_worker))
+    kubernetes(shoot).into_iter().chain(workers(shoot).iter().filter_map(kubernetes_of_worker))
 }
 
 /// The images that a Shoot names with their versions, of which none is any.
-pub fn used_images(shoot: &ShootSpec) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn used_images(shoot: &ShootSpec) -> impl Iterator<Item = (&str, &str)> {
     let images = workers(shoot).iter().filter_map(|worker| worker.machine.image.as_ref());
     images.map(|image| (image.name.as_str(), image.version.as_deref().unwrap_or_default()))
 }
@@ -116,13 +113,26 @@ pub fn offers(profile: &CloudProfileSpec, wanted: &VersionKey<'_>) -> bool {
     dated(profile.kubernetes.as_ref(), &profile.machine_images).any(|(key, _)| is_meant(wanted, &key))
 }
 
+/// The beginning of a Kubernetes version (`1.30`), that stands for each which goes on from it.
+pub(super) struct Begun(VersionRequest);
+
+impl Begun {
+    /// Nothing where it is a version whole.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        text.parse::<VersionRequest>().ok().filter(|request| !request.is_full()).map(Begun)
+    }
+
+    /// Whether that version goes on from it.
+    pub(super) fn is_of(&self, version: &str) -> bool {
+        version.parse::<Version>().is_ok_and(|one| self.0.matches(&one))
+    }
+}
+
 /// Whether a version is one that `wanted` may stand for.
 fn is_meant(wanted: &VersionKey<'_>, key: &VersionKey<'_>) -> bool {
     match (wanted, key) {
         (VersionKey::Kubernetes(wanted), VersionKey::Kubernetes(version)) => {
-            let request = || wanted.parse::<VersionRequest>().ok().filter(|request| !request.is_full());
-            let matches = |request: VersionRequest| version.parse::<Version>().is_ok_and(|one| request.matches(&one));
-            wanted == version || request().is_some_and(matches)
+            wanted == version || Begun::of(wanted).is_some_and(|begun| begun.is_of(version))
         }
         (VersionKey::Image(wanted, any), VersionKey::Image(image, version)) => {
             wanted == image && (any.is_empty() || any == version)
@@ -150,18 +160,12 @@ pub fn last_meant<'p>(
     last
 }
 
-/// Whether a Shoot uses that Kubernetes version.
-pub fn uses_kubernetes(shoot: &ShootSpec, version: &str) -> bool {
-    used_kubernetes(shoot).any(|used| used == version)
-}
-
-/// Whether a Shoot uses that version of that image.
-pub fn uses_image(shoot: &ShootSpec, image: &str, version: &str) -> bool {
-    used_images(shoot).any(|used| used == (image, version))
-}
-
 fn kubernetes(shoot: &ShootSpec) -> Option<&str> {
     shoot.kubernetes.as_ref()?.version.as_deref().filter(|version| !version.is_empty())
+}
+
+fn kubernetes_of_worker(worker: &Worker) -> Option<&str> {
+    worker.kubernetes.as_ref()?.version.as_deref().filter(|version| !version.is_empty())
 }
 
 fn workers(shoot: &ShootSpec) -> &[Worker] {
@@ -226,15 +230,13 @@ impl Check<'_> {
             }
             return;
         }
-        let family = version.parse::<VersionRequest>().ok().filter(|request| !request.is_full());
-        let is_of =
-            |request: &VersionRequest, text: &str| text.parse::<Version>().is_ok_and(|one| request.matches(&one));
-        if family.as_ref().is_some_and(|family| usable().any(|entry| is_of(family, &entry.version))) {
+        let begun = Begun::of(version);
+        if begun.as_ref().is_some_and(|begun| usable().any(|entry| begun.is_of(&entry.version))) {
             return;
         }
         let expired = || {
-            let family = family.as_ref()?;
-            let of_family = all.iter().filter(|entry| is_of(family, &entry.version));
+            let begun = begun.as_ref()?;
+            let of_family = all.iter().filter(|entry| begun.is_of(&entry.version));
             let dated = of_family.filter_map(|entry| Some((entry, entry.expiration_date.as_ref()?)));
             let all: Vec<String> = dated.map(|(entry, date)| format!("{} on {date}", entry.version)).collect();
             (!all.is_empty()).then(|| listed(all.iter().map(String::as_str)))
@@ -258,9 +260,9 @@ impl Check<'_> {
     fn worker(&mut self, worker: &Worker, before: Option<&Worker>) {
         let path = Path::new("spec").child("provider").child("workers").key(&worker.name);
         let machine = path.child("machine");
-        let version = |worker: &Worker| worker.kubernetes.as_ref().and_then(|kubernetes| kubernetes.version.clone());
-        if self.now.is_some() && before.and_then(version) != version(worker) {
-            self.kubernetes(version(worker).as_deref(), &path.child("kubernetes").child("version"));
+        let version = kubernetes_of_worker(worker);
+        if self.now.is_some() && before.and_then(kubernetes_of_worker) != version {
+            self.kubernetes(version, &path.child("kubernetes").child("version"));
         }
         let type_stays = before.is_some_and(|before| {
             before.machine.type_ == worker.machine.type_ && architecture(before) == architecture(worker)

@@ -150,6 +150,9 @@ fn versions_are_told_with_the_dates_of_both_profiles() {
         ("{cloudProfileName: central, kubernetes: {version: '1.29'}}".to_owned(), Some(["-", "-", "2026-06-20"])),
         ("{cloudProfileName: central, kubernetes: {version: '1.30'}}".to_owned(), Some(["-", "-", "-"])),
         ("{cloudProfileName: central, kubernetes: {version: 1.99.0}}".to_owned(), None),
+        // No version of the profile, and no beginning of one.
+        ("{cloudProfileName: central, kubernetes: {version: v1.30.2}}".to_owned(), None),
+        ("{cloudProfileName: central, kubernetes: {version: 1.29.1+x}}".to_owned(), None),
     ] {
         assert_eq!(dates(&text), expect.map(|dates| dates.map(str::to_owned)), "{text}");
     }

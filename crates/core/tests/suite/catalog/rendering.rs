@@ -190,6 +190,20 @@ fn of_two_limits_the_lower_one_holds() {
 }
 
 #[test]
+fn of_limits_what_is_unknown_is_the_parents_whether_it_has_limits_or_not() {
+    for (own, private, expect, conflicts) in [
+        ("", "{more: 1}", "", &["spec.limits.more: null | 1"][..]),
+        ("", "{maxNodesTotal: 5, more: 1}", ", limits: {maxNodesTotal: 5}", &["spec.limits.more: null | 1"]),
+        (", limits: {}", "{more: 1}", ", limits: {}", &["spec.limits.more: null | 1"]),
+        (", limits: {more: 1}", "{more: 1}", ", limits: {more: 1}", &[]),
+        ("", "{}", "", &[]),
+    ] {
+        let private = format!("{{parent: central, limits: {private}}}");
+        check(&format!("{{type: t{own}}}"), &private, &format!("{{type: t{expect}}}"), conflicts);
+    }
+}
+
+#[test]
 fn a_version_that_the_parent_lost_is_a_fault_and_not_rendered() {
     let own = parent("{type: t, kubernetes: {versions: [{version: 1.30.1}, {version: 1.30.3}, {version: 1.29.0}]}}");
     let lost = private("{parent: central, kubernetes: {versions: [{version: 1.30.2}, {version: 1.31.0}]}}");

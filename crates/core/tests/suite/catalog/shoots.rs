@@ -1,8 +1,8 @@
 //! Which profile a Shoot means, which it may change to, and what of it the Shoot may use.
 
 use allotment_core::catalog::{
-    Reference, VersionKey, check_switch, check_switch_usage, check_usage, last_meant, offers, reference, uses_image,
-    uses_kubernetes, written,
+    Reference, VersionKey, check_switch, check_switch_usage, check_usage, last_meant, offers, reference,
+    used_kubernetes, written,
 };
 use allotment_machinery::field::FieldError;
 
@@ -355,8 +355,15 @@ fn a_profile_to_change_to_has_all_that_is_used_expired_or_not() {
         ]
     );
     assert!(errors[0].contains("PrivateCloudProfile \"p\" offers none"), "{errors:?}");
-    assert!(uses_kubernetes(&used, "1.27.1") && !uses_kubernetes(&used, "1.28.6"));
-    assert!(uses_image(&used, "suse", "14.4") && !uses_image(&used, "suse", "15.4") && !uses_image(&used, "x", "14.4"));
+}
+
+#[test]
+fn an_empty_version_is_none() {
+    let pool = |version: &str| with("", "type: m5", &format!(", kubernetes: {{version: '{version}'}}"));
+    assert_eq!(used_kubernetes(&shoot(&pool(""))).collect::<Vec<_>>(), Vec::<&str>::new());
+    assert_eq!(used_kubernetes(&shoot(&pool("1.28.6"))).collect::<Vec<_>>(), ["1.28.6"]);
+    check(&pool(""), None, &[]);
+    check(&with("", "type: m5", ""), Some(&pool("1.28.6")), &[]);
 }
 
 #[test]
