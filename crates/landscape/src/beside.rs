@@ -11,7 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use allotment_api::names::SYSTEM_NAMESPACE;
+use allotment_api::catalog::GROUP as CATALOG_GROUP;
+use allotment_api::names::{SYSTEM_NAMESPACE, is_judged_group};
 use allotment_api::requests::AccessRequest;
 use allotment_apiserver::auth::GROUP_MASTERS;
 use allotment_controllers::frame::{Candidate, Holdings, Pace, Seams, Tasks, Term, Troubles, advice, chain, tell};
@@ -127,19 +128,35 @@ impl Beside {
         rights::missing(&self.client, self.settings.without_catalog).await
     }
 
-    /// Makes sure that the catalog's kinds are nobody else's there, or are to be left alone.
+    /// Makes sure that our kinds are nobody else's there, or are to be left alone as the catalog's can be.
     ///
     /// # Errors
     /// They are somebody else's, or the server does not answer.
-    pub async fn check_catalog(&self) -> Result<(), LandscapeError> {
+    pub async fn check_kinds(&self) -> Result<(), LandscapeError> {
+        // What another server serves says nothing while that does not answer.
+        within(self.check_registered(&self.client)).await?;
         if self.settings.without_catalog {
             return Ok(());
         }
         foreign::found(&self.client).await?.map_or(Ok(()), |found| Err(LandscapeError::ForeignCatalog { found }))
     }
 
+    /// Makes sure that no other server is to serve our groups there.
+    async fn check_registered(&self, client: &Client) -> Result<(), LandscapeError> {
+        if let Some(found) = foreign::registered(client, is_judged_group).await? {
+            return Err(LandscapeError::Foreign { found });
+        }
+        if self.settings.without_catalog {
+            return Ok(());
+        }
+        let found = foreign::registered(client, |group| group == CATALOG_GROUP).await?;
+        found.map_or(Ok(()), |found| Err(LandscapeError::ForeignCatalog { found }))
+    }
+
     fn setup(&self, client: &Client) -> Setup {
-        Setup::new(client.clone(), MANAGER).without_catalog(self.settings.without_catalog)
+        Setup::new(client.clone(), MANAGER)
+            .without_catalog(self.settings.without_catalog)
+            .leaving_foreign(self.troubles.clone())
     }
 
     /// What answers reviews.
@@ -241,6 +258,9 @@ impl Beside {
             if let Err(error) = within(setup.definitions()).await {
                 tell(&self.troubles, "the definitions cannot be looked after, trying again", &error);
             }
+            if let Err(error) = within(self.check_registered(client)).await {
+                tell(&self.troubles, "whether the platform's kinds are its own is looked at again in a minute", &error);
+            }
         }
     }
 
@@ -335,6 +355,7 @@ fn is_passing(error: &LandscapeError) -> bool {
         | LandscapeError::Keys(_)
         | LandscapeError::Manifest { .. }
         | LandscapeError::ForeignCatalog { .. }
+        | LandscapeError::Foreign { .. }
         | LandscapeError::Nobody => false,
     }
 }

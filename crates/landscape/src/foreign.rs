@@ -1,12 +1,38 @@
-//! Whether the catalog's kinds are somebody else's on an API server: then theirs stay as they are, and nothing is begun
-//! unless whoever starts the platform says that it is to leave them alone.
+//! Whether our kinds are somebody else's on an API server: then theirs stay as they are, and nothing is begun unless whoever
+//! starts the platform says that it is to leave them alone, as it can the catalog's.
 
 use allotment_api::catalog::GROUP;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 use crate::landscape::LandscapeError;
 use crate::manifests::{call_failed, is_installed_by_us};
+
+/// Which versions of such groups another server is to serve, in words; nothing where none. Its registration tells, whether it
+/// answers or not.
+pub(crate) async fn registered(
+    client: &Client,
+    is_meant: impl Fn(&str) -> bool,
+) -> Result<Option<String>, LandscapeError> {
+    let all = match Api::<APIService>::all(client.clone()).list(&ListParams::default()).await {
+        Ok(all) => all,
+        // A server that has none behind it.
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+        Err(error) => return Err(call_failed("list APIServices".to_owned(), error)),
+    };
+    let words = |one: APIService| {
+        let name = one.name_any();
+        let spec = one.spec.filter(|spec| spec.group.as_deref().is_some_and(&is_meant))?;
+        // Those of definitions have no Service.
+        let service = spec.service?;
+        let (namespace, service) = (service.namespace.unwrap_or_default(), service.name.unwrap_or_default());
+        Some(format!("APIService {name} (Service {namespace}/{service})"))
+    };
+    let found: Vec<String> = all.items.into_iter().filter_map(words).collect();
+    Ok((!found.is_empty()).then(|| found.join(", ")))
+}
 
 /// What of the catalog's kinds is there and not ours, in words; nothing where all may be installed.
 pub(crate) async fn found(client: &Client) -> Result<Option<String>, LandscapeError> {
@@ -55,7 +81,11 @@ mod tests {
 
     /// A server with these definitions, and these resources of the group.
     fn server(definitions: Vec<CustomResourceDefinition>, resources: &[&str]) -> Client {
-        let of = |path: &str, resources: &[String]| match path {
+        answering(definitions, resources, Value::Null)
+    }
+
+    fn answering(definitions: Vec<CustomResourceDefinition>, resources: &[&str], registrations: Value) -> Client {
+        let of = move |path: &str, resources: &[String]| match path {
             "/apis" => {
                 let version = json!({"groupVersion": "core.gardener.cloud/v1beta1", "version": "v1beta1"});
                 let group = json!({"name": GROUP, "versions": [version], "preferredVersion": version});
@@ -66,6 +96,7 @@ mod tests {
                 json!({"kind": "APIResourceList", "groupVersion": "core.gardener.cloud/v1beta1",
                     "resources": resources.iter().map(one).collect::<Vec<_>>()})
             }
+            "/apis/apiregistration.k8s.io/v1/apiservices" => registrations.clone(),
             _ => Value::Null,
         };
         let resources: Vec<String> = resources.iter().map(|name| (*name).to_owned()).collect();
@@ -82,6 +113,25 @@ mod tests {
             async move { Ok::<_, kube::Error>(response.expect("a response")) }
         });
         Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn what_another_server_is_to_serve_is_named() {
+        let one = |group: &str, service: Value| {
+            json!({"metadata": {"name": format!("v1.{group}")}, "spec": {"group": group, "version": "v1",
+                "groupPriorityMinimum": 1, "versionPriority": 1, "service": service}})
+        };
+        let check = async |items: Option<Vec<Value>>, expect: Option<&str>| {
+            let list = items.map_or(Value::Null, |items| json!({"metadata": {}, "items": items}));
+            let found = registered(&answering(Vec::new(), &[], list), |group| group == GROUP).await;
+            assert_eq!(found.expect("an answer").as_deref(), expect);
+        };
+        let service = json!({"namespace": "garden", "name": "api"});
+        // A server without such an API, or with definitions of that group.
+        check(None, None).await;
+        check(Some(vec![one(GROUP, Value::Null), one("metrics.k8s.io", service.clone())]), None).await;
+        let theirs = "APIService v1.core.gardener.cloud (Service garden/api)";
+        check(Some(vec![one("", Value::Null), one(GROUP, service)]), Some(theirs)).await;
     }
 
     #[tokio::test]

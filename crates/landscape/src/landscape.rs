@@ -91,6 +91,15 @@ pub enum LandscapeError {
         /// What was found.
         found: String,
     },
+    /// Kinds that the platform cannot do without are somebody else's.
+    #[error(
+        "the API server leaves kinds of this platform to another server: {found}; take that away before, or choose another \
+         API server"
+    )]
+    Foreign {
+        /// What was found.
+        found: String,
+    },
     /// A manifest in the program cannot be read.
     #[error("the embedded {kind} cannot be read")]
     Manifest {

@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use allotment_api::catalog::GROUP as CATALOG_GROUP;
 use allotment_api::names::{CLUSTERS_NAMESPACE, PLANES_NAMESPACE, SYSTEM_NAMESPACE};
 use allotment_api::requests::{ClusterProvider, ProviderConfig, Purpose};
-use allotment_controllers::frame::is_conflict;
+use allotment_controllers::frame::{Troubles, is_conflict, tell};
 use allotment_machinery::json::Value;
 use allotment_machinery::yaml;
 use futures::future::try_join_all;
@@ -39,16 +40,23 @@ pub(crate) struct Setup {
     manager: &'static str,
     /// The catalog's kinds are somebody else's.
     without_catalog: bool,
+    /// Definitions of the catalog that are somebody else's are left alone, and told here.
+    foreign: Option<Troubles>,
 }
 
 impl Setup {
     pub(crate) fn new(client: Client, manager: &'static str) -> Self {
-        Setup { client, manager, without_catalog: false }
+        Setup { client, manager, without_catalog: false, foreign: None }
     }
 
     /// The same, which leaves the catalog's kinds alone if that is asked for.
     pub(crate) fn without_catalog(self, without_catalog: bool) -> Self {
         Setup { without_catalog, ..self }
+    }
+
+    /// The same, which leaves a definition of the catalog alone that somebody else made, and tells of it.
+    pub(crate) fn leaving_foreign(self, troubles: Troubles) -> Self {
+        Setup { foreign: Some(troubles), ..self }
     }
 
     /// Makes all that is missing: namespaces and definitions always, the rest once in a platform's life.
@@ -119,6 +127,7 @@ impl Setup {
     }
 
     async fn definition(&self, mut wanted: CustomResourceDefinition) -> Result<(), LandscapeError> {
+        let plain = wanted.clone();
         wanted.annotations_mut().insert(INSTALLED_BY.to_owned(), VERSION.to_owned());
         let api = Api::<CustomResourceDefinition>::all(self.client.clone());
         let name = wanted.name_any();
@@ -127,6 +136,7 @@ impl Setup {
         let current = match there {
             Some(there) if is_newer(&there) => there,
             Some(there) if is_marked(&there) && covers(&to_value(&there.spec)?, &to_value(&wanted.spec)?) => there,
+            Some(there) if self.leaves(&there, &plain)? => return Ok(()),
             _ => {
                 let params = PatchParams::apply(self.manager).force();
                 let applied = api.patch(&name, &params, &Patch::Apply(&wanted)).await;
@@ -145,6 +155,23 @@ impl Setup {
             }
             Err(error) => Err(LandscapeError::Wait { what: format!("the definition {name}"), source: Box::new(error) }),
         }
+    }
+
+    /// Whether this is a definition of somebody else's to leave alone; then it is told.
+    fn leaves(
+        &self,
+        there: &CustomResourceDefinition,
+        wanted: &CustomResourceDefinition,
+    ) -> Result<bool, LandscapeError> {
+        let Some(troubles) = self.foreign.as_ref().filter(|_| wanted.spec.group == CATALOG_GROUP) else {
+            return Ok(false);
+        };
+        if is_installed_by_us(there, wanted)? {
+            return Ok(false);
+        }
+        let error = LandscapeError::ForeignCatalog { found: format!("CustomResourceDefinition {}", there.name_any()) };
+        tell(troubles, "a definition is left as it is", &error);
+        Ok(true)
     }
 
     async fn create_all<K>(&self, objects: &[K]) -> Result<(), LandscapeError>

@@ -148,7 +148,7 @@ impl Replica {
         if !lacking.is_empty() {
             return Err(Failure::new(Code::Failed, lacks(beside.user(), &lacking)));
         }
-        beside.check_catalog().await.map_err(anyhow::Error::from)?;
+        beside.check_kinds().await.map_err(anyhow::Error::from)?;
         beside.namespaces().await.map_err(anyhow::Error::from)?;
         let system = Api::<Namespace>::all(options.client).get("kube-system").await;
         let platform = system.context("cannot read namespace kube-system, by which API servers are told apart")?;

@@ -1,6 +1,7 @@
 //! What `allot controllers` does when things are taken from it: webhooks, definitions, rights, its folder, its API server, its
 //! own process's time. These tests need kube-apiserver and etcd (`cargo xtask beside`).
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use allotment_api::requests::ClusterRequest;
@@ -12,6 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -138,6 +140,81 @@ async fn other_kinds_of_the_catalogs_group_are_nobodys_business_here() {
     soon(SOON, "a seed is written though nobody answers reviews", || async {
         let written = seeds.create(&PostParams::default(), &seed).await;
         written.map_err(|error| assert!(!error.to_string().contains("webhook"), "{error}")).is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn kinds_that_another_server_is_to_serve_are_named_at_the_start_though_it_does_not_answer() {
+    let folder = Folder::new();
+    folder.kubernetes().await;
+    let registered = Api::<APIService>::all(client(&folder.kubeconfig()).await);
+    let starts = async |group: &str, flags: &[&str]| {
+        let name = format!("v1beta1.{group}");
+        let registration = json!({"metadata": {"name": name}, "spec": {"group": group, "version": "v1beta1",
+            "groupPriorityMinimum": 1000, "versionPriority": 15, "insecureSkipTLSVerify": true,
+            "service": {"namespace": "default", "name": "nobody"}}});
+        create(&registered, registration).await;
+        let mut command = allot(&folder);
+        command.args(["controllers", "--listen", "127.0.0.1:0", "--kubeconfig"]).arg(folder.own_kubeconfig());
+        command.arg("--data-dir").arg(folder.data()).args(flags);
+        let (code, says) = ends(command).await;
+        assert_eq!(code, Some(1), "{says}");
+        assert!(says.contains(&format!("APIService {name} (Service default/nobody)")), "{says}");
+        registered.delete(&name, &DeleteParams::default()).await.expect("deleted");
+        says
+    };
+    let says = starts("core.gardener.cloud", &[]).await;
+    assert!(says.contains("--without-catalog"), "{says}");
+    // What the platform cannot do without is refused in any case.
+    let says = starts("existing.cluster.openmcp.cloud", &["--without-catalog"]).await;
+    assert!(!says.contains("start with"), "{says}");
+}
+
+/// Runs it to its end, which comes soon.
+async fn ends(command: std::process::Command) -> (Option<i32>, String) {
+    let output = tokio::process::Command::from(command).kill_on_drop(true).stdin(Stdio::null()).output();
+    let output = tokio::time::timeout(LIMIT, output).await.expect("it ends by itself").expect("it runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[tokio::test]
+#[ignore = "needs kube-apiserver"]
+async fn a_definition_of_somebody_elses_that_takes_the_place_of_ours_is_left_alone_and_named() {
+    let folder = Folder::new();
+    // Stopped for a while it still holds the Lease.
+    let up = Up::replica(&folder, "first", &["--lease-duration", "2m"]).await;
+    up.until_says(ACTS).await;
+    let definitions = Api::<CustomResourceDefinition>::all(client(&folder.kubeconfig()).await);
+    let (theirs, ours) = ("shoots.core.gardener.cloud", "traitequivalences.cluster.openmcp.cloud");
+    // Nobody makes it again while it is replaced.
+    up.signal("STOP");
+    let gone = async |name: &str| definitions.get_opt(name).await.expect("read").is_none();
+    definitions.delete(theirs, &DeleteParams::default()).await.expect("deleted");
+    soon(SOON, "it is gone", || gone(theirs)).await;
+    let open = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let names = json!({"plural": "shoots", "singular": "shoot", "kind": "Shoot", "listKind": "ShootList"});
+    let definition = json!({"metadata": {"name": theirs}, "spec": {"group": "core.gardener.cloud", "scope": "Namespaced",
+        "names": names, "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": open}]}});
+    let before = create(&definitions, definition).await;
+    up.signal("CONT");
+    up.until_says(&format!("CustomResourceDefinition {theirs}")).await;
+    // All others are looked after nevertheless.
+    definitions.delete(ours, &DeleteParams::default()).await.expect("deleted");
+    soon(LIMIT, "the other one is there again", || async {
+        let there = definitions.get_opt(ours).await.expect("read");
+        there.is_some_and(|there| there.metadata.deletion_timestamp.is_none())
+    })
+    .await;
+    let after = definitions.get(theirs).await.expect("there");
+    assert_eq!((after.uid(), after.metadata.generation), (before.uid(), before.metadata.generation), "{after:?}");
+    assert!(after.annotations().is_empty(), "{:?}", after.annotations());
+    // Taken away again, it is ours.
+    definitions.delete(theirs, &DeleteParams::default()).await.expect("deleted");
+    soon(LIMIT, "ours is there", || async {
+        let there = definitions.get_opt(theirs).await.expect("read");
+        there.is_some_and(|there| !there.annotations().is_empty())
     })
     .await;
 }
