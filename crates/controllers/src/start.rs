@@ -105,6 +105,11 @@ impl Controllers {
         look(&self.world.read().snapshot)
     }
 
+    /// The same; nothing where a change of it broke off half-way.
+    pub fn with_whole_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> Option<T> {
+        self.world.whole().map(|state| look(&state.snapshot))
+    }
+
     /// Whether no controller has anything to do now. Deadlines may still lie ahead.
     pub fn is_idle(&self) -> bool {
         self.world.queues.requests.is_empty() && self.queues().all(|queue| queue.is_empty())

@@ -1,5 +1,8 @@
 //! The server and what runs over it, in the order in which they start.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -195,12 +198,18 @@ impl Landscape {
     /// Starts all controllers, and returns once they have seen everything, or broke before. When something of them panics, all of
     /// them are begun anew over what the API says, after a pause; what is served is served meanwhile.
     pub async fn keep_controllers(self, tasks: &Tasks, settings: Settings) {
+        self.keep_each(tasks, settings, |_| {}).await;
+    }
+
+    /// The same; `begun` is told each set of controllers, which ends when a task in it panics.
+    async fn keep_each(self, tasks: &Tasks, settings: Settings, mut begun: impl FnMut(&Tasks) + Send + 'static) {
         let (first, all, landscape) = (CancellationToken::new(), tasks.clone(), Arc::new(self));
         let ready = first.clone();
         tasks.spawn(async move {
             let begin = |part: Tasks| {
                 let controllers = landscape.start_controllers(&part, &landscape.client, &settings);
                 let ready = ready.clone();
+                begun(&part);
                 async move {
                     controllers.synced().await;
                     ready.cancel();

@@ -59,12 +59,14 @@ impl Prefixes {
 
     fn allowed(&self, id: &str, username: &str) -> NamesAllowed {
         let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner).clone();
-        match (controllers, self.homes.get(id)) {
-            (Some(controllers), Some((cluster, uid))) => {
-                controllers.with_snapshot(|snapshot| names_allowed(snapshot, &cluster, &uid, username))
-            }
-            _ if username.starts_with("system:serviceaccount:") => NamesAllowed::Unknown,
-            _ => NamesAllowed::Any,
+        // Controllers that have ended know whom they gave a prefix to, and nobody is given one meanwhile.
+        let known = controllers.zip(self.homes.get(id)).and_then(|(controllers, (cluster, uid))| {
+            controllers.with_whole_snapshot(|snapshot| names_allowed(snapshot, &cluster, &uid, username))
+        });
+        match known {
+            Some(allowed) => allowed,
+            None if username.starts_with("system:serviceaccount:") => NamesAllowed::Unknown,
+            None => NamesAllowed::Any,
         }
     }
 }

@@ -360,3 +360,29 @@ async fn nobody_takes_the_lease_with_other_data_than_those_who_acted_before() {
     let term = acquire(&empty).await;
     assert!(writes(&world.guarded(&term)).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_the_lease_to_others_takes_it_only_later_and_sees_who_takes_it_meanwhile() {
+    let world = World::new().await;
+    let (first, wait) = (world.candidate("first").0, LOOK_EVERY * 4 + Duration::from_secs(1));
+    acquire(&first).await.release().await;
+    let begun = Instant::now();
+    let term = acquire(&first.not_before(begun + wait)).await;
+    assert_eq!((begun.elapsed(), world.holder().await.as_str()), (wait, "first"), "not before, and at once then");
+    term.release().await;
+    let (stop, others) = (CancellationToken::new(), CancellationToken::new());
+    let waits = first.not_before(Instant::now() + wait);
+    let meanwhile = async {
+        sleep(Duration::from_secs(1)).await;
+        assert!(!others.is_cancelled(), "nobody holds it");
+        let begun = Instant::now();
+        let _second = acquire(&world.candidate("second").0).await;
+        others.cancelled().await;
+        begun.elapsed()
+    };
+    tokio::select! {
+        biased;
+        acquired = waits.acquire(&stop, &others) => panic!("{acquired:?}"),
+        took = meanwhile => assert!(took <= LOOK_EVERY, "it is told while it still waits: {took:?}"),
+    }
+}

@@ -21,7 +21,7 @@ use super::waiting::{self, Look};
 use crate::cli::Demo;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{data, note};
-use crate::platform::{Options, Platform};
+use crate::platform::{Options, Platform, within};
 
 /// How long one step may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,26 +30,8 @@ const NAMESPACE: &str = "team-a";
 /// Does the main job and cleans up, whatever happens.
 pub(crate) async fn run(arguments: Demo) -> Outcome {
     let folder = temporary_folder()?;
-    let mut stop = std::pin::pin!(stop_signal()?);
-    let shown = tokio::select! {
-        biased;
-        shown = show(&folder, &arguments) => shown,
-        () = &mut stop => Err(Failure::new(Code::Interrupted, "stopped before it was done")),
-    };
-    let result = match shown {
-        Ok(platform) => {
-            if arguments.keep {
-                note(&format!(
-                    "\nrunning until Ctrl-C; in another terminal:\n\n  export KUBECONFIG={}",
-                    platform.kubeconfig().display()
-                ));
-                stop.await;
-            }
-            platform.stop().await;
-            Ok(())
-        }
-        Err(failure) => Err(failure),
-    };
+    let (stop, alarm) = (stop_signal()?, Alarm::default());
+    let result = within(&alarm, perform(&folder, &arguments, &alarm, stop)).await;
     std::fs::remove_dir_all(&folder)
         .with_context(|| format!("cannot remove the temporary folder {}", folder.display()))?;
     if result.is_ok() {
@@ -58,6 +40,28 @@ pub(crate) async fn run(arguments: Demo) -> Outcome {
         );
     }
     result
+}
+
+async fn perform(folder: &Path, arguments: &Demo, alarm: &Alarm, stop: impl Future<Output = ()>) -> Outcome {
+    let mut stop = std::pin::pin!(stop);
+    let platform = tokio::select! {
+        biased;
+        shown = show(folder, arguments, alarm) => shown?,
+        () = &mut stop => return Err(Failure::new(Code::Interrupted, "stopped before it was done")),
+    };
+    if arguments.keep {
+        note(&format!(
+            "\nrunning until Ctrl-C; in another terminal:\n\n  export KUBECONFIG={}",
+            platform.kubeconfig().display()
+        ));
+        tokio::select! {
+            biased;
+            _ = alarm.rung() => {}
+            () = stop => {}
+        }
+    }
+    platform.stop().await;
+    Ok(())
 }
 
 /// A line for every step that is done, with the time it took.
@@ -73,7 +77,7 @@ impl Steps {
     }
 }
 
-async fn show(folder: &Path, arguments: &Demo) -> Result<Platform, Failure> {
+async fn show(folder: &Path, arguments: &Demo, alarm: &Alarm) -> Result<Platform, Failure> {
     let begin = Instant::now();
     let mut steps = Steps { last: begin };
     let options = Options {
@@ -86,7 +90,7 @@ async fn show(folder: &Path, arguments: &Demo) -> Result<Platform, Failure> {
         provider_dir: None,
         environment: "demo".to_owned(),
     };
-    let platform = Platform::start(options, Alarm::default()).await?;
+    let platform = Platform::start(options, alarm.clone()).await?;
     steps.done(&format!("platform ready at {}", platform.url()));
     let worked = main_job(&platform, &mut steps).await;
     if let Err(failure) = worked {

@@ -10,7 +10,7 @@ use crate::cli::{Lifetimes, Target, Up};
 use crate::exit::{Code, Failure, Outcome};
 use crate::folder;
 use crate::output::note;
-use crate::platform::{Options, Platform, broken_failure, check_place, end_broken, write_private};
+use crate::platform::{Options, Platform, check_place, within, write_private};
 
 /// Tokens live no longer than this, whatever is asked for.
 const LONGEST_TOKEN_SECS: u64 = 24 * 3600;
@@ -47,14 +47,28 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         provider_dir: arguments.provider_dir,
         environment: arguments.environment,
     };
-    let (mut stop, alarm) = (std::pin::pin!(stop), Alarm::default());
+    let alarm = Alarm::default();
+    let ended = within(&alarm, serve(options, &alarm, stop, arguments.pid_file.as_ref(), started)).await;
+    if let Some(path) = &arguments.pid_file {
+        remove_own_pid_file(path);
+    }
+    ended
+}
+
+async fn serve(
+    options: Options,
+    alarm: &Alarm,
+    stop: impl Future<Output = ()>,
+    pid_file: Option<&PathBuf>,
+    started: tokio::time::Instant,
+) -> Outcome {
+    let mut stop = std::pin::pin!(stop);
     let platform = tokio::select! {
         biased;
         platform = Platform::start(options, alarm.clone()) => platform?,
-        why = alarm.rung() => return Err(broken_failure(&why)),
         () = &mut stop => return Err(Failure::new(Code::Interrupted, "stopped before it was ready")),
     };
-    if let Some(path) = &arguments.pid_file {
+    if let Some(path) = pid_file {
         let written = write_private(path, format!("{}\n", std::process::id()).as_bytes());
         if let Err(error) = written {
             platform.stop().await;
@@ -62,21 +76,13 @@ pub(crate) async fn run(target: &Target, arguments: Up) -> Outcome {
         }
     }
     announce(&platform, started.elapsed());
-    let ended = tokio::select! {
+    tokio::select! {
         biased;
-        why = alarm.rung() => Err(broken_failure(&why)),
-        () = stop => Ok(()),
-    };
-    if ended.is_ok() {
-        note("stopping");
-        platform.stop().await;
-    } else {
-        end_broken(platform.stop()).await;
+        _ = alarm.rung() => {}
+        () = stop => note("stopping"),
     }
-    if let Some(path) = &arguments.pid_file {
-        remove_own_pid_file(path);
-    }
-    ended
+    platform.stop().await;
+    Ok(())
 }
 
 /// Refuses what could not work.

@@ -4,12 +4,15 @@
 //! Webhooks are served all the time. What acts lives for a term: from the moment at which the Lease is ours to the one at
 //! which it is lost or given back. The store and the listener of logical clusters begin with the first term and outlive one
 //! that is lost, until somebody else is seen to hold the Lease. A term in which a task of the controllers panics is given back, and
-//! the replica is a candidate again after a pause.
+//! the replica stands by: for a pause it takes no Lease, and all else is as after a term that was lost.
 //!
 //! # Guarantees
 //! The lock of the data folder, not the Lease, decides who serves logical clusters: a store has one process, and who
 //! writes to it through a tenant's kubeconfig asks nobody else. So clusters go on while the API server is away; nothing of the
 //! platform is decided meanwhile, and what it would have revoked is revoked when it is back.
+
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -173,10 +176,15 @@ impl Replica {
     }
 
     /// Stands by and leads by turns until it is stopped or can do neither; tells what it does once it does it.
-    pub(crate) async fn run(self, mut tell: impl FnMut(Role)) -> Result<(), Failure> {
-        let (mut served, mut anew) = (None, Anew::default());
+    pub(crate) async fn run(self, tell: impl FnMut(Role)) -> Result<(), Failure> {
+        let alarm = self.tasks.alarm().clone();
+        broken::within(&alarm, self.take_turns(tell)).await
+    }
+
+    async fn take_turns(self, mut tell: impl FnMut(Role)) -> Result<(), Failure> {
+        let (mut served, mut anew, mut candidate) = (None, Anew::default(), self.candidate.clone());
         let ended = loop {
-            let mut term = match self.stand_by(&mut served, &mut tell).await {
+            let mut term = match self.stand_by(&candidate, &mut served, &mut tell).await {
                 Ok(Some(term)) => term,
                 Ok(None) => break Ok(()),
                 Err(failure) => break Err(failure),
@@ -187,6 +195,7 @@ impl Replica {
             if matches!(end, End::Stopped | End::Failed(_)) {
                 close(served.take()).await;
             }
+            candidate = self.candidate.clone();
             match end {
                 End::Lost(why) if served.is_some() => {
                     warn!(%why, "the Lease is lost: nothing is decided any more; clusters are served until another replica acts");
@@ -196,16 +205,12 @@ impl Replica {
                     // Whoever else can acts meanwhile; until then clusters are served.
                     term.release().await;
                     let wait = anew.after(since.elapsed());
+                    candidate = self.candidate.not_before(Instant::now() + wait);
                     error!(
                         ?wait,
-                        "{why}: a fault of the program, told above and worth a report; the Lease is given back"
+                        "{why}: a fault of the program, told above and worth a report; the Lease is given back, and left \
+                         to others for now"
                     );
-                    tokio::select! {
-                        biased;
-                        () = self.stop.cancelled() => break Ok(()),
-                        failure = self.broken() => break Err(failure),
-                        () = tokio::time::sleep(wait) => {}
-                    }
                 }
                 End::Stopped => {
                     term.release().await;
@@ -217,14 +222,8 @@ impl Replica {
                 }
             }
         };
-        let leave = async {
-            close(served.take()).await;
-            self.tasks.stop().await;
-        };
-        match &ended {
-            Err(failure) if failure.code == Code::Broken => broken::end(leave).await,
-            _ => leave.await,
-        }
+        close(served.take()).await;
+        self.tasks.stop().await;
         ended
     }
 
@@ -237,12 +236,13 @@ impl Replica {
     /// for reviews. What is still `served` is let go once somebody else acts.
     async fn stand_by(
         &self,
+        candidate: &Candidate,
         served: &mut Option<Served>,
         tell: &mut impl FnMut(Role),
     ) -> Result<Option<Term>, Failure> {
         let (tasks, give_up, others) = (Tasks::default(), self.stop.child_token(), CancellationToken::new());
         let acquired = {
-            let mut acquired = std::pin::pin!(self.candidate.acquire(&give_up, &others));
+            let mut acquired = std::pin::pin!(candidate.acquire(&give_up, &others));
             let knows = CancellationToken::new();
             let observes = keep(
                 &tasks,
@@ -261,7 +261,11 @@ impl Replica {
                 if let Err(failure) = self.webhooks.served().await {
                     return failure;
                 }
-                tell(Role::StandsBy);
+                tokio::select! {
+                    biased;
+                    failure = self.webhooks.failed() => return failure,
+                    () = others.cancelled() => tell(Role::StandsBy),
+                }
                 self.webhooks.failed().await
             };
             let mut stands_by = std::pin::pin!(async {
@@ -381,7 +385,7 @@ impl Replica {
         controllers.synced().await;
         // Who connects meanwhile waits; a cluster that is not served yet would seem not to be there, and a request that
         // comes before the first provider is ready would be Denied for a moment.
-        let begin = tokio::time::Instant::now();
+        let begin = Instant::now();
         while !controllers.first_turns_are_done() {
             if begin.elapsed() >= FIRST_TURN_LIMIT {
                 warn!("clusters of before are still being brought up; until they are, their clients are told 404");
@@ -434,7 +438,7 @@ impl Replica {
     /// Takes folder and address, which a process before may still hold for a moment. Where a stranger holds them this is
     /// an error in the end: whoever holds the Lease and cannot act keeps others from it.
     async fn claim(&self) -> Result<Claimed, Failure> {
-        let (mut told, begin, limit) = (false, tokio::time::Instant::now(), self.lease_duration * 2);
+        let (mut told, begin, limit) = (false, Instant::now(), self.lease_duration * 2 + broken::END_LIMIT);
         loop {
             let folder = DataFolder::inspect(&self.folder)?;
             folder.check_platform(Some(&self.platform))?;
@@ -536,22 +540,4 @@ fn lacks(user: &str, lacking: &[String]) -> String {
          ClusterRoleBinding (a RoleBinding gives them in its namespace only)",
         lacking.join("; ")
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_is_told_an_address_that_means_all() {
-        let check = |address: &str, expect: Result<(), Code>| {
-            let address = address.parse().expect("an address");
-            let seen = check_reachable("--listen", address, "--url").map_err(|failure| failure.code);
-            assert_eq!(seen, expect, "{address}");
-        };
-        check("127.0.0.1:9443", Ok(()));
-        check("[::1]:0", Ok(()));
-        check("0.0.0.0:9443", Err(Code::Usage));
-        check("[::]:0", Err(Code::Usage));
-    }
 }

@@ -32,7 +32,7 @@ use tracing::warn;
 
 use crate::exit::{Code, Failure};
 pub(crate) use beside::{Replica, ReplicaOptions, Role};
-pub(crate) use broken::{end as end_broken, failure as broken_failure};
+pub(crate) use broken::within;
 use certificates::Issuer;
 pub(crate) use children::try_lock;
 use children::{Children, ChildrenConfig};

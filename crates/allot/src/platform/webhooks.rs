@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Webhooks {
     served: CancellationToken,
-    /// Cancelled once they are not, or not any more; `why` is set before, unless whoever serves them panicked.
+    /// Cancelled once they are not, or not any more; `why` is set before. A panic is told by the alarm of the tasks alone.
     failed: CancellationToken,
     why: Arc<OnceLock<String>>,
 }
@@ -49,11 +49,11 @@ impl Webhooks {
     ) -> Self {
         let (served, failed, why) =
             (CancellationToken::new(), CancellationToken::new(), Arc::<OnceLock<String>>::default());
-        let (within, tell, told, ended) = (tasks.clone(), served.clone(), why.clone(), failed.clone().drop_guard());
+        let (within, tell, told, ended) = (tasks.clone(), served.clone(), why.clone(), failed.clone());
         tasks.spawn(async move {
             let Err(error) = run(&within, &beside, listener, names, (leaving, duty), &tell).await;
             told.get_or_init(|| format!("webhooks cannot be served: {error:#}"));
-            drop(ended);
+            ended.cancel();
         });
         Webhooks { served, failed, why }
     }
@@ -108,10 +108,14 @@ async fn run(
     loop {
         tokio::select! {
             biased;
-            ended = &mut end => {
-                ended.context("the listener is gone")?.context("the listener cannot be used")?;
-                anyhow::bail!("the listener has ended");
-            }
+            ended = &mut end => match ended {
+                Ok(ended) => {
+                    ended.context("the listener cannot be used")?;
+                    anyhow::bail!("the listener has ended");
+                }
+                // It panicked, which the alarm says, or all tasks end.
+                Err(_) => std::future::pending().await,
+            },
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         match own.renewed(beside).await {

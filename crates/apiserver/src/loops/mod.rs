@@ -10,7 +10,8 @@
 //! - Work is named by what it is about, done once at a time, and done again after a failure, later each
 //!   time. A crash between any two writes heals: after a start everything is looked at once.
 //! - No event causes a scan of more than what it concerns.
-//! - A piece of work that panics is one that failed. If it did while it changed the index, everything is looked at again.
+//! - A piece of work that panics is one that failed. The index is changed by the task that follows the store alone, whose panic ends
+//!   the process.
 
 mod collector;
 mod defaults;
@@ -26,10 +27,12 @@ mod tests;
 mod token_secrets;
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use allotment_store::{ListQuery, Revision, Scope, StoreError, WatchScope};
+use futures::FutureExt as _;
 use tokio::task::JoinSet;
 
 use index::Index;
@@ -47,24 +50,13 @@ const RETRY: Duration = Duration::from_millis(200);
 /// How often tenants that are gone are forgotten.
 const FORGET_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the loops know, shared by the watch and the workers.
+/// What the loops know: the watch changes it, the workers only look.
 #[derive(Debug, Default)]
 struct Known(Mutex<Index>);
 
 impl Known {
     fn lock(&self) -> MutexGuard<'_, Index> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Empties the index; it is whole again.
-    fn reset(&self) {
-        *self.lock() = Index::default();
-        self.0.clear_poison();
-    }
-
-    /// Whether a change of the index broke off, so that it may say anything.
-    fn is_torn(&self) -> bool {
-        self.0.is_poisoned()
     }
 }
 
@@ -87,7 +79,7 @@ pub(crate) async fn run(server: ApiServer) {
 
 /// Looks at everything once, then follows the store; until the server stops, or everything has to be looked at again.
 async fn follow(server: &ApiServer, known: &Arc<Known>, queue: &mut Queue) -> Result<(), StoreError> {
-    known.reset();
+    *known.lock() = Index::default();
     let mut from = scan(server, known, queue).await?;
     let mut source = server.store().watch(WatchScope::All, from).await?;
     let mut workers: JoinSet<(Item, Result<(), Failure>)> = JoinSet::new();
@@ -108,10 +100,6 @@ async fn follow(server: &ApiServer, known: &Arc<Known>, queue: &mut Queue) -> Re
             }
             Some(done) = workers.join_next(), if !workers.is_empty() => {
                 finish(queue, done);
-                if known.is_torn() {
-                    drain(&mut workers, queue).await;
-                    return Ok(());
-                }
             }
             event = source.next() => {
                 let event = match event {
@@ -154,11 +142,7 @@ fn finish(queue: &mut Queue, done: Result<(Item, Result<(), Failure>), tokio::ta
             }
             queue.failed(item, tokio::time::Instant::now());
         }
-        // Which item it was is lost with the task; the queue would wait for it for ever.
-        Err(error) if error.is_panic() => {
-            tracing::error!(%error, "a worker of the loops panicked");
-            queue.forget_running(tokio::time::Instant::now());
-        }
+        // It was told to end, as all are then.
         Err(_) => {}
     }
 }
@@ -196,8 +180,8 @@ async fn forget_gone(server: &ApiServer, known: &Known, queue: &mut Queue) {
 }
 
 async fn work(server: ApiServer, known: Arc<Known>, item: Item) -> (Item, Result<(), Failure>) {
-    let done = do_work(&server, &known, &item).await;
-    (item, done)
+    let done = AssertUnwindSafe(do_work(&server, &known, &item)).catch_unwind().await;
+    (item, done.unwrap_or(Err(Failure::Panicked)))
 }
 
 async fn do_work(server: &ApiServer, known: &Known, item: &Item) -> Result<(), Failure> {

@@ -33,12 +33,15 @@ pub(super) enum Failure {
     /// The API refused.
     #[error("refused: {0}")]
     Refused(ApiError),
+    /// The work itself panicked.
+    #[error("the program itself failed; what it was is above")]
+    Panicked,
 }
 
 impl Failure {
     /// Whether an operator should see it.
     pub(super) fn is_worth_telling(&self) -> bool {
-        matches!(self, Failure::Store(_) | Failure::Refused(_))
+        matches!(self, Failure::Store(_) | Failure::Refused(_) | Failure::Panicked)
     }
 }
 

@@ -103,13 +103,6 @@ impl Queue {
         }
     }
 
-    /// Puts all running items back, for when it is not known which of them stopped.
-    pub(super) fn forget_running(&mut self, now: Instant) {
-        for item in std::mem::take(&mut self.running) {
-            self.failed(item, now);
-        }
-    }
-
     /// Drops what is not kept, but for what runs.
     pub(super) fn retain(&mut self, keep: impl Fn(&Item) -> bool) {
         self.ready.retain(&keep);

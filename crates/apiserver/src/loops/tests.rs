@@ -1,6 +1,7 @@
 //! The loops on a store in memory: what comes about without anyone asking, also after a start.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use allotment_machinery::json;
@@ -16,8 +17,12 @@ use crate::builtin;
 use crate::registry::Registry;
 use crate::server::{ApiServer, ServerConfig, TenantConfig};
 
-#[derive(Debug)]
-struct Seams(std::sync::atomic::AtomicU8);
+/// Draws other bytes each time; panics so often before.
+#[derive(Debug, Default)]
+struct Seams {
+    next: AtomicU8,
+    panics: AtomicU8,
+}
 
 impl Clock for Seams {
     fn now(&self) -> jiff::Timestamp {
@@ -27,7 +32,9 @@ impl Clock for Seams {
 
 impl Entropy for Seams {
     fn fill(&self, out: &mut [u8]) {
-        out.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        let planted = self.panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        assert!(planted.is_err(), "planted");
+        out.fill(self.next.fetch_add(1, Ordering::Relaxed));
     }
 }
 
@@ -37,7 +44,10 @@ async fn start(store: &Arc<dyn Store>) -> ApiServer {
 
 /// A server that clients reach at an URL.
 async fn start_at(store: &Arc<dyn Store>, url: &str) -> ApiServer {
-    let seams = Arc::new(Seams(Default::default()));
+    start_with(store, url, Arc::default()).await
+}
+
+async fn start_with(store: &Arc<dyn Store>, url: &str, seams: Arc<Seams>) -> ApiServer {
     let server = ApiServer::start(ServerConfig {
         store: Arc::clone(store),
         clock: seams.clone(),
@@ -176,4 +186,22 @@ async fn where_the_api_is_found_is_put_right_at_a_start_whatever_was_taken_from_
     }
     check("https://192.0.2.8:443", "192.0.2.8", 443, "IPv4").await;
     check("https://[2001:db8::1]:6443", "2001:db8::1", 6443, "IPv6").await;
+}
+
+#[tokio::test]
+async fn work_that_panics_is_done_again_and_holds_up_no_other() {
+    let (store, seams): (Arc<dyn Store>, _) =
+        (Arc::new(Memory::new(0, HistoryLimits::default())), Arc::<Seams>::default());
+    let server = start_with(&store, "", seams.clone()).await;
+    seams.panics.store(3, Ordering::Relaxed);
+    put(&store, key("namespaces", "", "n"), NAMESPACE).await;
+    put(&store, key("namespaces", "", "m"), &NAMESPACE.replace(r#""n""#, r#""m""#)).await;
+    for namespace in ["n", "m"] {
+        until(&store, &key("serviceaccounts", namespace, "default"), true).await;
+        until(&store, &key("configmaps", namespace, "kube-root-ca.crt"), true).await;
+    }
+    assert_eq!(seams.panics.load(Ordering::Relaxed), 0);
+    let broken = tokio::time::timeout(Duration::from_millis(10), server.broken()).await;
+    assert!(broken.is_err(), "the server goes on: {broken:?}");
+    server.stop().await;
 }

@@ -1,11 +1,13 @@
 //! What becomes of requests whose callers go, on a store that takes its time; and of panics.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use allotment_machinery::json::{Value, parse};
+use allotment_machinery::object::Encoded;
 use allotment_machinery::seams::{Clock, Entropy};
 use allotment_store::{
-    Entry, Event, Faults, HistoryLimits, Key, ListQuery, Memory, Outcome, Page, Resource, Revision, Store, StoreError,
-    Watch, WatchScope, Write,
+    Entry, Event, Expect, Faults, HistoryLimits, Key, ListQuery, Memory, Outcome, Page, Resource, Revision, Store,
+    StoreError, Watch, WatchScope, Write,
 };
 use async_trait::async_trait;
 use http_body_util::Full;
@@ -54,9 +56,9 @@ impl InProcessAdmission for PlantedAdmission {
     }
 }
 
-/// A store whose watches panic at [`PLANTED`].
+/// A store whose watches panic at [`PLANTED`], and so many lists of ClusterRoles.
 #[derive(Debug)]
-struct PlantedStore(Memory);
+struct PlantedStore(Memory, AtomicUsize);
 
 #[derive(Debug)]
 struct PlantedWatch(Box<dyn Watch>);
@@ -85,6 +87,10 @@ impl Store for PlantedStore {
     }
 
     async fn list(&self, query: ListQuery) -> Result<Page, StoreError> {
+        let roles = query.scope.resource == Resource::new("clusterroles", "rbac.authorization.k8s.io");
+        let planted =
+            self.1.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(usize::from(roles)));
+        assert!(!roles || planted.is_err(), "planted");
         self.0.list(query).await
     }
 
@@ -189,11 +195,41 @@ async fn a_request_that_panics_is_answered_and_holds_up_no_other() {
 
 #[tokio::test]
 async fn a_part_of_the_server_that_panics_is_told_to_whoever_runs_it() {
-    let store = Arc::new(PlantedStore(Memory::new(0, HistoryLimits::default())));
+    let store = Arc::new(PlantedStore(Memory::new(0, HistoryLimits::default()), AtomicUsize::new(0)));
     let server = start_with(store, Vec::new()).await;
     let service = ApiService::new(server.clone());
     assert_eq!(service.answer(create(PLANTED)).await.expect("infallible").status(), 201);
     let why = tokio::time::timeout(PATIENCE, server.broken()).await.expect("told");
     assert!(why.ends_with(" panicked"), "{why}");
     tokio::time::timeout(PATIENCE, server.stop()).await.expect("it ends all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn roles_whose_aggregation_panics_are_brought_up_to_date_later() {
+    let store = Arc::new(PlantedStore(Memory::new(0, HistoryLimits::default()), AtomicUsize::new(0)));
+    let server = start_with(store.clone(), Vec::new()).await;
+    // What a new tenant begins with is done before.
+    tokio::time::sleep(PATIENCE).await;
+    store.1.store(2, Ordering::Relaxed);
+    let name = Arc::from("part");
+    let role = r#"{"metadata": {"name": "part", "uid": "part", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["things"]}]}"#;
+    let Ok(Value::Object(role)) = parse(role.as_bytes()) else { panic!("{role}") };
+    let key = |name| Key {
+        tenant: Tenant::platform(),
+        resource: Resource::new("clusterroles", "rbac.authorization.k8s.io"),
+        namespace: Arc::from(""),
+        name,
+    };
+    let body = Encoded::of(&role).expect("has a uid");
+    store.commit(Write::Put { key: key(name), expect: Expect::Absent, body }).await.expect("is written");
+    let grants = async || {
+        let view = store.get(&key(Arc::from("view"))).await.expect("answers").expect("there from the beginning");
+        String::from_utf8_lossy(&view.body()).contains("example.com")
+    };
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    assert!(!grants().await, "it panicked twice");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(grants().await, "nobody changed a role since");
+    server.stop().await;
 }

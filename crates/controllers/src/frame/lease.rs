@@ -34,7 +34,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -115,7 +115,12 @@ pub enum Acquired {
 enum Look {
     Taken(Box<Term>),
     Held,
-    Elsewhere { theirs: String, own: Option<String> },
+    /// It is free, and left to others for now.
+    Left,
+    Elsewhere {
+        theirs: String,
+        own: Option<String>,
+    },
 }
 
 /// Who would act.
@@ -128,6 +133,8 @@ pub struct Candidate {
     pace: Pace,
     troubles: Troubles,
     holdings: Holdings,
+    /// Until then it looks, and takes nothing.
+    not_before: Option<Instant>,
 }
 
 impl fmt::Debug for Candidate {
@@ -157,13 +164,19 @@ impl Candidate {
     /// A candidate for the Lease `name` in `namespace`. `identity` must be nobody else's, ever.
     pub fn new(client: Client, namespace: &str, name: &str, identity: String, seams: Seams, pace: Pace) -> Self {
         let (leases, name, troubles) = (Api::namespaced(client, namespace), name.to_owned(), Troubles::default());
-        Candidate { leases, name, identity, seams, pace, troubles, holdings: Arc::new(|| None) }
+        Candidate { leases, name, identity, seams, pace, troubles, holdings: Arc::new(|| None), not_before: None }
     }
 
     /// Says which data it has: the Lease names those of who acts, and nobody with others takes it.
     #[must_use]
     pub fn holding(self, holdings: Holdings) -> Self {
         Candidate { holdings, ..self }
+    }
+
+    /// The same, who leaves the Lease to others until then.
+    #[must_use]
+    pub fn not_before(&self, when: Instant) -> Self {
+        Candidate { not_before: Some(when), ..self.clone() }
     }
 
     /// Waits until the Lease is ours, or gives up once `stop` is cancelled. Errors are logged and tried again. `others` is
@@ -177,15 +190,22 @@ impl Candidate {
                 Ok(Look::Taken(term)) => return Acquired::Term(term),
                 Ok(Look::Elsewhere { theirs, own }) => return Acquired::Elsewhere { theirs, own },
                 Ok(Look::Held) => others.cancel(),
+                Ok(Look::Left) => {}
                 Err(error) if is_conflict(&error) => debug!(lease = %self.name, "somebody else was faster"),
                 Err(error) => tell(&self.troubles, "cannot take the Lease, trying again", &error),
             }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Acquired::Stopped,
-                () = sleep(self.pace.look_every()) => {}
+                () = sleep_until(self.next_look(Instant::now())) => {}
             }
         }
+    }
+
+    /// When to look again: at the latest when the time of leaving it to others is over.
+    fn next_look(&self, now: Instant) -> Instant {
+        let next = now + self.pace.look_every();
+        self.not_before.filter(|when| *when > now).map_or(next, |when| next.min(when))
     }
 
     async fn try_acquire(&self, seen: &mut Option<Sight>) -> Result<Look, kube::Error> {
@@ -207,6 +227,9 @@ impl Candidate {
         }
         if !free {
             return Ok(Look::Held);
+        }
+        if self.not_before.is_some_and(|when| began.steady < when) {
+            return Ok(Look::Left);
         }
         let params = params();
         let lease = match there {

@@ -5,6 +5,8 @@ use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::Alarm;
 
+const TORN: &str = "a change of what is known of the objects panicked half-way";
+
 /// Mirrors and indexes that have to agree. A panic in the middle of a change leaves them disagreeing, and nothing tells how: then
 /// the alarm is rung, and whoever looks is unwound as well, so that nothing is decided on them.
 #[derive(Debug, Default)]
@@ -18,6 +20,11 @@ impl<T> Shared<T> {
         Shared { state: RwLock::new(state), alarm }
     }
 
+    /// A look; nothing where a change broke off. For whoever has an answer without.
+    pub(crate) fn whole(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.state.read().map_err(|_| self.alarm.ring(TORN)).ok()
+    }
+
     /// A look. Never held across an await.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
         self.state.read().unwrap_or_else(|_| self.torn())
@@ -29,10 +36,9 @@ impl<T> Shared<T> {
     }
 
     fn torn(&self) -> ! {
-        let why = "a change of what is known of the objects panicked half-way";
-        self.alarm.ring(why);
+        self.alarm.ring(TORN);
         // No new panic, which would be told on standard error for each look.
-        resume_unwind(Box::new(why))
+        resume_unwind(Box::new(TORN))
     }
 }
 
@@ -48,12 +54,14 @@ mod tests {
         let fault = |work: &dyn Fn()| caught_at_once("planted", work);
         assert_eq!(fault(&|| panic!("{}", *shared.read())), None);
         assert_eq!((*shared.read(), alarm.why()), (0, None), "a look changes nothing");
+        assert_eq!(shared.whole().map(|state| *state), Some(0));
         let half = || {
             *shared.write() = 1;
             let _state = shared.write();
             panic!("planted")
         };
         assert_eq!(fault(&half), None);
+        assert!(shared.whole().is_none());
         assert_eq!(fault(&|| drop(shared.read())), None);
         assert!(alarm.why().is_some_and(|why| why.contains("half-way")));
         assert_eq!(fault(&|| drop(shared.write())), None);

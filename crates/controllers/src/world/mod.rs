@@ -183,6 +183,11 @@ impl World {
         self.state.read()
     }
 
+    /// The same; nothing where a change broke off half-way.
+    pub fn whole(&self) -> Option<RwLockReadGuard<'_, State>> {
+        self.state.whole()
+    }
+
     /// What to write next to choose Clusters for these requests; and, of those that wait for a worker, for new ones, so that
     /// each Cluster is written once for several, and for those that are due before the last of them in the order. Those
     /// that are to be left out are not among these.

@@ -1,7 +1,7 @@
 //! Aggregated ClusterRoles: their rules are those of all roles that their selectors match, kept so by the
 //! server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use allotment_store::{Entry, Expect, Key, ListQuery, Resource, Scope, Store, Sto
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::RBAC_GROUP;
 use crate::server::ApiServer;
@@ -23,6 +24,9 @@ const MAX_ROUNDS: usize = 8;
 
 /// How long to wait before trying again when the store does not answer.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// How long a tenant waits whose roles made a pass panic; others go on meanwhile.
+const RETRY_PANICKED: Duration = Duration::from_secs(30);
 
 /// Who a role's `managedFields` say its rules come from, as in kube-controller-manager. Rules written by
 /// hand stay as long as nothing matches; aggregated ones go with the last role that they come from.
@@ -107,12 +111,17 @@ impl Aggregation {
 /// Keeps aggregated roles up to date until the server stops.
 pub(crate) async fn run_aggregation(server: ApiServer) {
     let stopping = server.stopping().clone();
+    let mut panicked = BTreeMap::<Tenant, Instant>::new();
     loop {
+        let due = panicked.values().min().copied();
         tokio::select! {
             biased;
             () = stopping.cancelled() => return,
             () = server.aggregation().bell.notified() => {}
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
+        let now = Instant::now();
+        panicked.extract_if(.., |_, due| *due <= now).for_each(|(tenant, _)| server.aggregation().mark(&tenant));
         while let Some(tenant) = server.aggregation().take() {
             // A tenant that is not known was removed, or is marked again once it is.
             let Some(state) = server.known_tenant(&tenant) else { continue };
@@ -121,9 +130,10 @@ pub(crate) async fn run_aggregation(server: ApiServer) {
             let error = match AssertUnwindSafe(work).catch_unwind().await {
                 Ok(None | Some(Ok(_))) => continue,
                 Ok(Some(Err(error))) => error,
-                // The roles of one tenant; it is tried again when they change.
+                // Rules that were to go are granted until it is done.
                 Err(_) => {
-                    tracing::error!(tenant = tenant.as_str(), "aggregating roles panicked");
+                    tracing::error!(tenant = tenant.as_str(), "aggregating roles panicked, trying again later");
+                    panicked.insert(tenant, Instant::now() + RETRY_PANICKED);
                     continue;
                 }
             };
@@ -132,7 +142,7 @@ pub(crate) async fn run_aggregation(server: ApiServer) {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => return,
-                () = tokio::time::sleep(RETRY) => {}
+                () = sleep(RETRY) => {}
             }
         }
     }
