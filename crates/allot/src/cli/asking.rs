@@ -142,21 +142,23 @@ pub(crate) enum Explain {
 Examples:
   allot explain shoot web -n team-a
   allot explain shoot -n team-a -f shoot.yaml
+  allot explain shoot -n team-a -f shoot.yaml -f profile.yaml
   allot explain shoot web -n team-a -o json
 
 What is said of each thing is what admission would say of a new Shoot; one that is there keeps what it has. With -f it \
-tells of a Shoot that is not there yet, against the profiles that are. What may not be seen is told on stderr, and in \
+tells of a Shoot that is not there yet. CloudProfiles and PrivateCloudProfiles in the files count in the place of those that \
+the server has by their names; whether it would take them `allot catalog lint` tells. What may not be seen is told on stderr, and in \
 `unseen` with -o json. It ends with 0 whatever the answer is.")]
 pub(crate) struct ExplainShoot {
     /// Name of the Shoot
-    #[arg(value_name = "NAME", value_parser = object_name, required_unless_present = "file", conflicts_with = "file")]
+    #[arg(value_name = "NAME", value_parser = object_name, required_unless_present = "files", conflicts_with = "files")]
     pub(crate) name: Option<String>,
     /// Its namespace [default: that of the file, else of the kubeconfig's context]
     #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     pub(crate) namespace: Option<String>,
-    /// File with the Shoot, as YAML or JSON; `-` reads it from stdin
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    /// File with the Shoot, or with profiles, as YAML or JSON; `-` reads stdin; may be given several times
+    #[arg(short, long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) output: ExplainFormat,

@@ -1,6 +1,7 @@
 //! `allot explain request`: how a ClusterRequest stands, and what stood in the way. What would become of one is asked
 //! by `dry_run`. Shoots and profiles are explained by modules of their own.
 
+mod given;
 pub(super) mod profile;
 pub(super) mod shoot;
 

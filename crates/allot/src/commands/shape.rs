@@ -44,11 +44,11 @@ pub(super) fn manifest(file: Option<&Path>, shape: &Shape) -> anyhow::Result<Val
 
 /// The documents of a file that are of a kind of ours; others may stand beside them. `-` is stdin.
 pub(super) fn documents(path: &Path, kind: &str) -> anyhow::Result<Vec<Value>> {
-    documents_of(path, kind, names::API_VERSION)
+    documents_of(path, &[kind], names::API_VERSION)
 }
 
-/// The same of a kind of that group.
-pub(super) fn documents_of(path: &Path, kind: &str, api_version: &str) -> anyhow::Result<Vec<Value>> {
+/// The same of any of these kinds of that group.
+pub(super) fn documents_of(path: &Path, kinds: &[&str], api_version: &str) -> anyhow::Result<Vec<Value>> {
     let group = api_version.split('/').next();
     let text = read(path).with_context(|| format!("cannot read {}", shown(path)))?;
     let read =
@@ -60,9 +60,9 @@ pub(super) fn documents_of(path: &Path, kind: &str, api_version: &str) -> anyhow
             let text = format!("warning: {}: {}: {key}; the last one counts", shown(path), key.path);
             output::note(&output::on_a_line(&text));
         }
-        for mut value in items(serde_json::from_slice(&document.value.to_vec())?, kind) {
+        for mut value in items(serde_json::from_slice(&document.value.to_vec())?, kinds) {
             let (found, version) = (member(&value, "kind"), member(&value, "apiVersion"));
-            if found != kind || version.split('/').next() != group {
+            if !kinds.contains(&found) || version.split('/').next() != group {
                 other = Some(match found {
                     "" => "something without a kind".to_owned(),
                     found => format!("a {found} ({version})"),
@@ -76,7 +76,9 @@ pub(super) fn documents_of(path: &Path, kind: &str, api_version: &str) -> anyhow
         }
     }
     match other.filter(|_| objects.is_empty()) {
-        Some(other) => bail!("{} holds {other}, and a {kind} of {api_version} is wanted", shown(path)),
+        Some(other) => {
+            bail!("{} holds {other}, and a {} of {api_version} is wanted", shown(path), kinds.join(" or "))
+        }
         None => Ok(objects),
     }
 }
@@ -86,12 +88,12 @@ fn member<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 /// What a list holds, as kubectl prints it; of anything else itself. A list of one kind may leave to itself what its items are.
-fn items(mut value: Value, kind: &str) -> Vec<Value> {
-    let of_kind = member(&value, "kind").strip_suffix("List") == Some(kind);
-    let is_list = of_kind || (member(&value, "kind"), member(&value, "apiVersion")) == ("List", "v1");
+fn items(mut value: Value, kinds: &[&str]) -> Vec<Value> {
+    let kind = kinds.iter().find(|kind| member(&value, "kind").strip_suffix("List") == Some(kind));
+    let is_list = kind.is_some() || (member(&value, "kind"), member(&value, "apiVersion")) == ("List", "v1");
     let version = value["apiVersion"].clone();
     match value.get_mut("items").filter(|_| is_list).map(Value::take) {
-        Some(Value::Array(items)) if of_kind => {
+        Some(Value::Array(items)) if kind.is_some() => {
             let of_list = |mut item: Value| {
                 if let Some(members) = item.as_object_mut() {
                     members.entry("apiVersion").or_insert_with(|| version.clone());

@@ -195,6 +195,71 @@ async fn a_shoot_of_a_file_is_told_of_a_profile_that_goes_or_is_not_there() {
 }
 
 #[tokio::test]
+async fn profiles_of_files_count_in_the_place_of_those_of_the_server() {
+    let folder = Folder::new();
+    let _up = Up::start(&folder).await;
+    let admin = client(&folder.kubeconfig()).await;
+    make_namespace(&admin, "team-green").await;
+    for name in ["central.yaml", "longer.yaml"] {
+        apply(&admin, name).await;
+    }
+    let example = |name: &str| -> Value {
+        let text = std::fs::read_to_string(format!("{EXAMPLES}{name}")).expect("an example");
+        serde_json::from_slice(&yaml::parse_stream(&text).expect("YAML")[0].value.to_vec()).expect("JSON")
+    };
+    let write = |name: &str, value: &Value| {
+        let file = folder.0.join(name);
+        std::fs::write(&file, value.to_string()).expect("a file is written");
+        file.to_str().expect("a path").to_owned()
+    };
+    let kubeconfig = folder.kubeconfig();
+    let explain = |files: &[&String]| {
+        let words = ["explain", "shoot"].into_iter().chain(files.iter().flat_map(|file| ["-f", file.as_str()]));
+        run(&folder, &kubeconfig, &words.collect::<Vec<_>>())
+    };
+    let check = |files: &[&String], expect: &str| {
+        let (code, out, err) = explain(files);
+        assert!(code == Some(0) && out.contains(&format!("verdict    {expect}")), "{expect}: {out}{err}");
+    };
+    let machine = serde_json::json!([{"name": "m9.large", "cpu": "4", "gpu": "0", "memory": "8Gi"}]);
+    let mut shoot = example("shoot.yaml");
+    shoot["spec"]["cloudProfile"] = serde_json::json!({"kind": "PrivateCloudProfile", "name": "own"});
+    shoot["spec"]["provider"]["workers"][0]["machine"]["type"] = "m9.large".into();
+    let (refused, given) =
+        ("it would be refused: 1 thing that it asks for is not given", "all that it asks for is given");
+    let of_shoot = write("shoot.json", &shoot);
+    check(&[&of_shoot], refused);
+
+    let mut own = example("longer.yaml");
+    own["spec"]["machineTypes"] = machine.clone();
+    // As it was printed of a server that has others of it.
+    own["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    own["status"] = serde_json::json!({"cloudProfile": 1});
+    let of_own = write("own.json", &own);
+    check(&[&of_shoot, &of_own], given);
+    own["metadata"].as_object_mut().expect("an object").remove("namespace");
+    check(&[&of_shoot, &write("here.json", &own)], given);
+    own["metadata"]["namespace"] = "team-blue".into();
+    check(&[&of_shoot, &write("elsewhere.json", &own)], refused);
+
+    // The parent may be of a file as well, beside the server's private profile, and all may be in one list.
+    let mut central = example("central.yaml");
+    central["spec"]["machineTypes"] = machine;
+    check(&[&write("central.json", &central), &of_shoot], given);
+    shoot["spec"]["cloudProfile"]["name"] = "new".into();
+    (own["metadata"]["name"], own["metadata"]["namespace"]) = ("new".into(), "team-green".into());
+    own["spec"].as_object_mut().expect("an object").remove("machineTypes");
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [shoot, own, central]});
+    check(&[&write("all.json", &list)], given);
+
+    let (code, _, err) = explain(&[&of_shoot, &of_own, &of_own]);
+    let twice = "PrivateCloudProfile team-green/own stands in the files more than once: take one out";
+    assert!(code == Some(1) && err.contains(twice), "{err}");
+    let (code, _, err) = explain(&[&of_own]);
+    assert!(code == Some(1) && err.contains("own.json holds no Shoot"), "{err}");
+}
+
+#[tokio::test]
 async fn lint_takes_parents_of_the_server_where_that_is_asked_for() {
     let folder = Folder::new();
     let _up = Up::start(&folder).await;

@@ -1,61 +1,44 @@
 //! `allot explain shoot`: which profile a Shoot means, what that comes to, how each thing stands that the Shoot uses, and which
 //! other profiles it could change to.
 
-use std::path::Path;
-
-use allotment_api::catalog::{API_VERSION, CloudProfile, KeptProfile, Shoot, Stored};
+use allotment_api::catalog::{CloudProfile, KeptProfile, Shoot, Stored};
 use allotment_core::catalog::{
     Candidate, Dates, Going, Offer, Offered, ProfileKind, Reference, Used, Verdict, candidates, explain_usage,
     reference, render,
 };
-use anyhow::{anyhow, bail};
 use jiff::Timestamp;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
+use super::given::{Files, Given};
 use crate::cli::{ExplainFormat, ExplainShoot, Target};
 use crate::client::Platform;
 use crate::commands::profiles::{self, Landscape};
-use crate::commands::shape;
 use crate::exit::Outcome;
 use crate::output;
 use crate::platform::seams;
 
 /// Explains one Shoot.
 pub(crate) async fn run(target: &Target, arguments: ExplainShoot) -> Outcome {
-    let from_file = arguments.file.as_deref().map(read).transpose()?;
+    let files = (!arguments.files.is_empty()).then(|| Files::read(&arguments.files)).transpose()?;
     let platform = Platform::connect(target).await?;
-    let named = arguments.namespace.clone().or_else(|| from_file.as_ref().and_then(ResourceExt::namespace));
+    let named = arguments.namespace.clone().or_else(|| files.as_ref().and_then(|files| files.shoot.namespace()));
     let namespace = named.unwrap_or_else(|| platform.namespace.clone());
-    let is_stored = from_file.is_none();
-    let shoot = match from_file {
-        Some(shoot) => shoot,
+    let is_stored = files.is_none();
+    let (shoot, given) = match files {
+        Some(files) => files.within(&namespace)?,
         None => {
             let name = arguments.name.unwrap_or_default();
             let shoots = Api::<Stored<Shoot>>::namespaced(platform.client.clone(), &namespace);
-            profiles::get(&shoots, "Shoot", &format!("{namespace}/{name}"), &name).await?
+            let shoot = profiles::get(&shoots, "Shoot", &format!("{namespace}/{name}"), &name).await?;
+            (shoot, Given::default())
         }
     };
-    let told = Told::of(&platform, &namespace, shoot, is_stored).await?;
+    let told = Told::of(&platform, &namespace, shoot, is_stored, given).await?;
     match arguments.output {
         ExplainFormat::Json => output::data(&output::json(&told.as_value())?),
         ExplainFormat::Yaml => output::data(&output::yaml(&told.as_value())?),
         ExplainFormat::Text => output::data(&told.as_text()),
-    }
-}
-
-/// The one Shoot of a file.
-fn read(path: &Path) -> anyhow::Result<Shoot> {
-    let mut documents = shape::documents_of(path, "Shoot", API_VERSION)?;
-    match (documents.pop(), documents.len()) {
-        (Some(mut only), 0) => {
-            if only["metadata"]["name"].is_null() {
-                only["metadata"]["name"] = json!("");
-            }
-            serde_json::from_value(only).map_err(|error| anyhow!("{}: Shoot: {error}", shape::shown(path)))
-        }
-        (None, _) => bail!("{} holds no Shoot", shape::shown(path)),
-        (Some(_), more) => bail!("{} holds {} Shoots; one is asked about at a time", shape::shown(path), more + 1),
     }
 }
 
@@ -80,7 +63,13 @@ struct Told {
 }
 
 impl Told {
-    async fn of(platform: &Platform, namespace: &str, shoot: Shoot, is_stored: bool) -> anyhow::Result<Self> {
+    async fn of(
+        platform: &Platform,
+        namespace: &str,
+        shoot: Shoot,
+        is_stored: bool,
+        given: Given,
+    ) -> anyhow::Result<Self> {
         let profile = reference(&shoot.spec, None).map_err(|error| error.to_string());
         let mut told = Told {
             namespace: namespace.to_owned(),
@@ -97,17 +86,19 @@ impl Told {
             absent: Vec::new(),
         };
         if let Ok(profile) = told.profile.clone() {
-            told.look(platform, &profile).await?;
+            told.look(platform, &profile, given).await?;
         }
         told.unseen.iter().for_each(|why| output::note(&format!("not shown: {why}")));
         Ok(told)
     }
 
-    async fn look(&mut self, platform: &Platform, profile: &Reference) -> anyhow::Result<()> {
+    /// Looks at the profile, as a file has it or else the server.
+    async fn look(&mut self, platform: &Platform, profile: &Reference, mut given: Given) -> anyhow::Result<()> {
         let mut there = Landscape::default();
-        let private = match profile.kind {
-            ProfileKind::CloudProfile => None,
-            ProfileKind::PrivateCloudProfile => {
+        let private = match (profile.kind, given.private.get(&profile.name)) {
+            (ProfileKind::CloudProfile, _) => None,
+            (ProfileKind::PrivateCloudProfile, Some(private)) => Some(private.clone()),
+            (ProfileKind::PrivateCloudProfile, None) => {
                 let own = Api::<Stored<KeptProfile>>::namespaced(platform.client.clone(), &self.namespace);
                 let place = format!("PrivateCloudProfile {}/{}", self.namespace, profile.name);
                 there.one(&own, &profile.name, &place).await?
@@ -121,9 +112,14 @@ impl Told {
         };
         if let Some(root) = root {
             let all = Api::<Stored<CloudProfile>>::all(platform.client.clone());
-            let offer = there.one(&all, &root, &format!("CloudProfile {root}")).await?.map(Offer::new);
+            let offer = match given.cloud.remove(&root) {
+                Some(offer) => Some(offer),
+                None => there.one(&all, &root, &format!("CloudProfile {root}")).await?.map(Offer::new),
+            };
             if let Some(offer) = offer {
-                self.judge(platform, profile, private, offer, &mut there).await?;
+                // It was read by itself, whatever the list lacks.
+                let read: Vec<KeptProfile> = private.iter().cloned().chain(given.private.into_values()).collect();
+                self.judge(platform, profile, private, offer, read, &mut there).await?;
             }
         }
         self.unseen = there.unseen;
@@ -131,13 +127,14 @@ impl Told {
         Ok(())
     }
 
-    /// With the profile at hand: how everything stands with it, and with others.
+    /// With the profile at hand: how everything stands with it, and with others. What was `read` counts instead of what is listed.
     async fn judge(
         &mut self,
         platform: &Platform,
         profile: &Reference,
         private: Option<KeptProfile>,
         offer: Offer,
+        read: Vec<KeptProfile>,
         there: &mut Landscape,
     ) -> anyhow::Result<()> {
         let rendered = private.as_ref().map(|private| render(&offer.parent, &private.spec));
@@ -151,8 +148,7 @@ impl Told {
         };
         self.used = explain_usage(&self.shoot.spec, &offered, self.now);
         there.private_profiles(platform, Some(&self.namespace)).await?;
-        // It was read by itself, whatever the list lacks.
-        private.into_iter().for_each(|private| there.add_private(private));
+        read.into_iter().for_each(|private| there.add_private(private));
         there.add_profile(offer.clone());
         self.candidates = candidates(&there.catalog, &self.namespace, &self.shoot.spec, profile, self.now);
         self.root = Some(offer);
