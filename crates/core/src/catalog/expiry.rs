@@ -7,7 +7,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::dates::later;
 use super::parent::Parent;
-use super::versions::{VersionKey, dated, longer, without};
+use super::versions::{VersionKey, dated, once_each, without};
 
 /// Most removed versions that a profile remembers.
 const MAX_REMOVED: usize = 1_000;
@@ -46,8 +46,7 @@ pub fn expire_private_profile(
     let (mut gone, mut removed, mut in_use, mut next) = (BTreeSet::new(), Vec::new(), Vec::new(), None);
     let entries = dated(spec.kubernetes.as_ref(), &spec.machine_images);
     let holding = entries.map(|(key, date)| (key, parent.effective(&key, date)));
-    let own_dates: BTreeMap<VersionKey<'_>, Option<&Date>> =
-        dated(spec.kubernetes.as_ref(), &spec.machine_images).collect();
+    let own_dates = once_each(dated(spec.kubernetes.as_ref(), &spec.machine_images));
     for (key, holds) in once_each(holding) {
         let inherited = parent.date(&key);
         let own = own_dates.get(&key).copied().flatten();
@@ -134,17 +133,6 @@ pub(super) fn has_settled(date: Timestamp, now: Timestamp) -> bool {
 
 fn settled_at(date: Timestamp) -> Timestamp {
     date.checked_add(SETTLE).unwrap_or(Timestamp::MAX)
-}
-
-/// Each version once, with the date that lets it stay longest.
-fn once_each<'a>(
-    dated: impl Iterator<Item = (VersionKey<'a>, Option<&'a Date>)>,
-) -> BTreeMap<VersionKey<'a>, Option<&'a Date>> {
-    let mut once = BTreeMap::new();
-    for (key, date) in dated {
-        once.entry(key).and_modify(|so_far| *so_far = longer(*so_far, date)).or_insert(date);
-    }
-    once
 }
 
 /// What is noted of an entry that goes by `date`, and had `own` itself.

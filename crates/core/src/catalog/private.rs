@@ -13,7 +13,7 @@ use super::lineage::faults_of_reference;
 use super::parent::Parent;
 use super::profile;
 use super::render::render;
-use super::versions::{VersionKey, dated, longer, without};
+use super::versions::{VersionKey, dated, once_each, without};
 use super::within;
 
 /// What a write of a private profile is judged by.
@@ -35,11 +35,7 @@ type Dates<'a> = BTreeMap<VersionKey<'a>, Option<&'a Date>>;
 
 impl<'a> PrivateWrite<'a> {
     fn stored(&self) -> Dates<'a> {
-        let mut stored = Dates::new();
-        for (key, date) in self.old.into_iter().flat_map(|old| dated(old.kubernetes.as_ref(), &old.machine_images)) {
-            stored.entry(key).and_modify(|so_far| *so_far = longer(*so_far, date)).or_insert(date);
-        }
-        stored
+        once_each(self.old.into_iter().flat_map(|old| dated(old.kubernetes.as_ref(), &old.machine_images)))
     }
 
     /// Whether an entry was taken out that had this date, or none, or went by this one, which was its parent's.

@@ -16,7 +16,8 @@ pub struct Slip {
     /// As JSON.
     written: String,
     corrected: String,
-    is_number: bool,
+    /// What is wrong with it, and what to write.
+    detail: String,
 }
 
 impl Slip {
@@ -25,22 +26,15 @@ impl Slip {
         &self.corrected
     }
 
-    fn detail(&self) -> String {
-        match self.is_number {
-            true => format!("a version is a text, and this a number: quote the version, {:?}", self.corrected),
-            false => format!("not a time by RFC 3339: write {:?}", self.corrected),
-        }
-    }
-
     /// The same for those who refuse it.
     pub fn error(&self) -> FieldError {
-        FieldError::invalid(&self.path, ShownValue::raw(self.written.as_str()), self.detail())
+        FieldError::invalid(&self.path, ShownValue::raw(self.written.as_str()), &*self.detail)
     }
 }
 
 impl fmt::Display for Slip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.path, self.written, self.detail())
+        write!(f, "{}: {}: {}", self.path, self.written, self.detail)
     }
 }
 
@@ -76,8 +70,8 @@ fn versions(holder: &mut Value, path: &Path, slips: &mut Vec<Slip>) {
             let corrected = if Date::new(date.as_str()).at().is_some() { None } else { dates::corrected(date) };
             if let Some(corrected) = corrected {
                 let written = std::mem::replace(date, corrected.clone());
-                let path = at.child("expirationDate");
-                slips.push(Slip { path, written: format!("{written:?}"), corrected, is_number: false });
+                let (path, detail) = (at.child("expirationDate"), dates::fault(&written));
+                slips.push(Slip { path, written: format!("{written:?}"), corrected, detail });
             }
         }
     }
@@ -87,5 +81,6 @@ fn number(version: &mut Value, path: &Path) -> Option<Slip> {
     let Value::Number(number) = version else { return None };
     let written = number.as_str().to_owned();
     *version = Value::from(written.as_str());
-    Some(Slip { path: path.clone(), corrected: written.clone(), written, is_number: true })
+    let detail = format!("a version is a text, and this a number: quote the version, {written:?}");
+    Some(Slip { path: path.clone(), corrected: written.clone(), written, detail })
 }

@@ -1,6 +1,6 @@
 //! The versions of a profile, Kubernetes' and those of images, as one list: by key, each with its date.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use allotment_api::catalog::{CloudProfileSpec, Date, Kubernetes, KubernetesVersion, MachineImage, Shared};
@@ -56,7 +56,7 @@ pub(super) fn dated<'a>(
 
 /// Of two entries of one version, which only who writes past admission can bring about, the date that lets it stay longer: none,
 /// and what is no time, never pass.
-pub(super) fn longer<'a>(one: Option<&'a Date>, other: Option<&'a Date>) -> Option<&'a Date> {
+fn longer<'a>(one: Option<&'a Date>, other: Option<&'a Date>) -> Option<&'a Date> {
     let passes = |date: Option<&'a Date>| date.and_then(|date| Some((date.at()?, date)));
     match (passes(one), passes(other)) {
         (None, _) => one,
@@ -64,6 +64,17 @@ pub(super) fn longer<'a>(one: Option<&'a Date>, other: Option<&'a Date>) -> Opti
         (Some((one, date)), Some((other, _))) if one >= other => Some(date),
         (Some(_), Some((_, date))) => Some(date),
     }
+}
+
+/// Each version once, with the date that lets it stay longest.
+pub(super) fn once_each<'a>(
+    dated: impl Iterator<Item = (VersionKey<'a>, Option<&'a Date>)>,
+) -> BTreeMap<VersionKey<'a>, Option<&'a Date>> {
+    let mut once = BTreeMap::new();
+    for (key, date) in dated {
+        once.entry(key).and_modify(|so_far| *so_far = longer(*so_far, date)).or_insert(date);
+    }
+    once
 }
 
 /// The versions that a change of a profile takes out of it. That Shoots still find one of an image, since their private

@@ -159,6 +159,19 @@ fn a_version_that_stands_twice_goes_when_the_later_of_its_dates_has_passed() {
 }
 
 #[test]
+fn of_a_version_that_stands_twice_the_later_date_is_remembered_as_its_own() {
+    let own = parent("{type: t, kubernetes: {versions: [{version: 1.30.0, expirationDate: '2028-01-01T00:00:00Z'}]}}");
+    let (early, late) = ("2024-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
+    for dates in [[early, late], [late, early]] {
+        let versions = dates.map(|date| format!("{{version: 1.30.0, expirationDate: '{date}'}}")).join(", ");
+        let spec = private(&format!("{{parent: central, kubernetes: {{versions: [{versions}]}}}}"));
+        let expiry = expire_private_profile(&spec, &own, |_, _| Vec::new(), at("2030-01-01T00:00:00Z"));
+        let known = expiry.removed.iter().map(|gone| (gone.expired_at.text(), gone.own_date.as_ref().map(Date::text)));
+        assert_eq!(known.collect::<Vec<_>>(), [("2028-01-01T00:00:00Z", Some(late))], "{dates:?}");
+    }
+}
+
+#[test]
 fn of_removed_versions_the_last_of_each_is_remembered_and_not_without_end() {
     let removed = |number: usize, day: usize| RemovedVersion {
         path: format!("spec.kubernetes.versions[1.{number}.0]"),

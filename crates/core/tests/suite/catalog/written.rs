@@ -1,6 +1,7 @@
 //! Of a CloudProfile, what is written in a form of its own: selectors of seeds, dates.
 
-use allotment_core::catalog::{Found, validate_cloud_profile};
+use allotment_core::catalog::{Found, correct, validate_cloud_profile};
+use allotment_machinery::yaml::parse_stream;
 
 use super::{at, cloud};
 
@@ -62,7 +63,13 @@ fn what_is_no_time_is_told_with_what_would_be_one() {
             "{{type: t, machineImages: [{{name: i, versions: [{{version: '1', expirationDate: '{text}'}}]}}]}}"
         );
         let path = "spec.machineImages[i].versions[1].expirationDate";
-        let expect = format!("{path}: Invalid value: \"{text}\": {expect}");
-        assert_eq!(texts(&validate_cloud_profile(&cloud(&profile), None, at(NOW))), [expect]);
+        let told = format!("{path}: Invalid value: \"{text}\": {expect}");
+        assert_eq!(texts(&validate_cloud_profile(&cloud(&profile), None, at(NOW))), [told.as_str()]);
+        // Who puts the manifest right says the same.
+        let read = parse_stream(&format!("spec: {profile}")).expect("YAML").remove(0);
+        let slips = correct(&mut { read.value });
+        let is_near = expect.ends_with(&format!("write {:?}", slips.first().map_or("", |slip| slip.corrected())));
+        assert_eq!(slips.len(), usize::from(is_near), "{text}");
+        assert!(slips.iter().all(|slip| slip.error().to_string() == told), "{text}: {slips:?}");
     }
 }
