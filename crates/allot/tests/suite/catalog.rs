@@ -239,6 +239,43 @@ fn lint_tells_what_is_more_than_a_definition_allows() {
 }
 
 #[test]
+fn lint_refuses_what_an_api_server_refuses_and_takes_what_it_takes() {
+    let right = CENTRAL.replace("15.10", "'15.10'");
+    let check = |from: &str, to: &str, expect: Option<&str>| {
+        let central = right.replace(from, to);
+        assert_ne!(central, right, "{from}");
+        let (_folder, output) = catalog(&[("central.yaml", &central)], &["lint", "--at", AT]);
+        let said = text(&output.stdout);
+        let expect = expect.map(|expect| format!("error: central.yaml: CloudProfile central: {expect}"));
+        assert_eq!(output.status.code(), Some(i32::from(expect.is_some())), "{to:.80}: {said}");
+        assert!(said.starts_with(expect.as_deref().unwrap_or_default()), "{to:.80}: {said}");
+        assert_eq!(said.lines().count(), usize::from(expect.is_some()), "{to:.80}: {said}");
+    };
+    let number = "spec.machineTypes[0].cpu: Invalid value: \"number\": spec.machineTypes[0].cpu in body must be of type integer,string";
+    check("cpu: '4'", "cpu: 1.5", Some(number));
+    check("cpu: '4'", "cpu: 4.0", None);
+    check("  type: aws", "  limits: {maxNodesTotal: 5.0}\n  type: aws", None);
+    check("  type: aws", "  limits: {maxNodesTotal: 5.5}\n  type: aws", Some("spec.limits: "));
+    check("{name: central}", "{name: central, labels: {'a b': c}}", Some("metadata.labels: Invalid value: \"a b\""));
+    check("{name: central}", "{name: central, labels: {a: 'c d'}}", Some("metadata.labels: Invalid value: \"c d\""));
+    check(
+        "{name: central}",
+        "{name: central, annotations: {'a b': c}}",
+        Some("metadata.annotations: Invalid value: \"a b\""),
+    );
+    check(
+        "{name: central}",
+        "{name: central, finalizers: ['a b']}",
+        Some("metadata.finalizers: Invalid value: \"a b\""),
+    );
+    check("{name: central}", "{name: central, labels: [a]}", Some("metadata: invalid type: sequence"));
+    let large = format!("{{name: central, annotations: {{a: {}}}}}", "x".repeat(300_000));
+    check("{name: central}", &large, Some("metadata.annotations: Too long"));
+    // What a server shows of an object and does not take from a writer.
+    check("spec:", "status: {conditions: no list}\nspec:", None);
+}
+
+#[test]
 fn differences_are_told_by_key_and_what_the_parent_holds_against_is_marked() {
     let team = TEAM.replace("06-1T", "06-01T");
     let central = CENTRAL.replace("15.10", "'15.10'");

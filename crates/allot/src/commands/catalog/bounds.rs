@@ -1,9 +1,9 @@
-//! How much may stand in an object, as its definition says: what an API server refuses before anybody is asked for admission.
+//! What may stand in an object, as its definition says: what an API server refuses before anybody is asked for admission.
 
 use allotment_api::catalog_crds;
 use allotment_machinery::field::{FieldError, FieldErrorKind, Path};
 use allotment_machinery::json;
-use allotment_machinery::schema::{Schema, parse_structural, validate};
+use allotment_machinery::schema::{Schema, apply_defaults, normalise_numbers, parse_structural, prune, validate};
 use anyhow::anyhow;
 
 use super::files::{Document, Kind};
@@ -20,16 +20,22 @@ impl Bounds {
         Ok(Bounds { public: schema("CloudProfile")?, private: schema("PrivateCloudProfile")? })
     }
 
-    /// In what a profile goes beyond them. Whatever else is wrong with it others tell, in words of their own.
-    pub(super) fn exceeded(&self, document: &Document) -> Vec<FieldError> {
+    /// In what a profile is not as they say, taken as kubectl sends it and an API server takes it: `5.0` is `5`, unknown
+    /// fields and the status are left out. A kind of another system is held to how much may stand in it alone.
+    pub(super) fn faults(&self, document: &Document) -> Vec<FieldError> {
         let schema = match document.kind {
             Kind::Public => &self.public,
             Kind::Private | Kind::Namespaced => &self.private,
             Kind::Shoot => return Vec::new(),
         };
-        let Some(object) = document.value.as_object() else { return Vec::new() };
-        let errors = validate(schema, object).into_iter();
-        errors.filter(|error| matches!(error.kind, FieldErrorKind::TooLong | FieldErrorKind::TooMany(_))).collect()
+        let Some(mut object) = document.value.as_object().cloned() else { return Vec::new() };
+        object.remove("status");
+        normalise_numbers(&mut object);
+        prune(schema, &mut object);
+        apply_defaults(schema, &mut object);
+        let is_bound = |error: &FieldError| matches!(error.kind, FieldErrorKind::TooLong | FieldErrorKind::TooMany(_));
+        let is_told = |error: &FieldError| document.kind != Kind::Namespaced || is_bound(error);
+        validate(schema, &object).into_iter().filter(is_told).collect()
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use allotment_api::catalog::{API_VERSION, GROUP};
 use allotment_core::catalog::correct;
 use allotment_machinery::json::{Map, Value};
+use allotment_machinery::metadata::validate_always;
+use allotment_machinery::schema::normalise_numbers;
 use allotment_machinery::{names, yaml};
 use anyhow::{Context as _, anyhow, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -180,8 +182,7 @@ impl Document {
 
     /// The metadata, or why it is none.
     pub(super) fn metadata(&self) -> Result<ObjectMeta, String> {
-        let Some(metadata) = self.value.get("metadata") else { return Ok(ObjectMeta::default()) };
-        serde_json::from_slice(&metadata.to_vec()).map_err(|error| format!("metadata: {}", plain(&error)))
+        typed_metadata(&self.value)
     }
 
     /// The spec as one of its kind, or why it is none: with the field, where that can be told.
@@ -194,6 +195,9 @@ impl Document {
             Kind::Shoot => "spec: Required value: say what the Shoot uses",
             Kind::Public | Kind::Private | Kind::Namespaced => "spec: Required value: say what the profile offers",
         })?;
+        // As kubectl sends them: `5.0` is `5`.
+        let mut spec = spec.clone();
+        normalise_numbers(&mut spec);
         serde_json::from_slice(&Value::Object(spec.clone()).to_vec()).map_err(|whole| {
             let fields = spec.iter().filter_map(|(field, value)| misread::<T>(field, value));
             fields
@@ -233,7 +237,19 @@ fn wrong_outside(value: &Value, api_version: &str, kind: Kind) -> Vec<String> {
             wrong.push(format!("metadata.{field}[{key}]: Invalid value: a text is wanted: put it in quotes"));
         }
     }
+    let typed = typed_metadata(value).err();
+    // Of a member that is no text it is told above, in better words.
+    wrong.extend(typed.filter(|_| wrong.iter().all(|told| !told.starts_with("metadata."))));
+    let all = value.get("metadata").and_then(Value::as_object);
+    wrong.extend(all.into_iter().flat_map(validate_always).map(|error| error.to_string()));
     wrong
+}
+
+fn typed_metadata(value: &Value) -> Result<ObjectMeta, String> {
+    let Some(metadata) = value.get("metadata").filter(|metadata| !metadata.is_null()) else {
+        return Ok(ObjectMeta::default());
+    };
+    serde_json::from_slice(&metadata.to_vec()).map_err(|error| format!("metadata: {}", plain(&error)))
 }
 
 /// Why one field of a spec cannot be read, and which entry of it is to blame if it is a list.

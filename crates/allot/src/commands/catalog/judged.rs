@@ -213,15 +213,15 @@ impl Judged {
         is_right
     }
 
-    /// The typed spec; told where it cannot be read, or goes beyond what its definition allows: then no server looks further.
+    /// The typed spec; told where it cannot be read, or is not as its definition says: then no server looks further.
     fn spec<T: DeserializeOwned>(&mut self, document: &Document, bounds: &Bounds) -> Option<T> {
         let wrong = match document.spec() {
             Ok(spec) => {
-                let exceeded = bounds.exceeded(document);
-                if exceeded.is_empty() {
+                let faults = bounds.faults(document);
+                if faults.is_empty() {
                     return Some(spec);
                 }
-                exceeded.iter().map(ToString::to_string).collect()
+                faults.iter().map(ToString::to_string).collect()
             }
             Err(why) => vec![why],
         };
