@@ -279,7 +279,7 @@ async fn lint_takes_parents_of_the_server_where_that_is_asked_for() {
     let odd = folder.0.join("odd.yaml");
     let of = |name: &str, parent: &str| {
         format!(
-            "---\n{{apiVersion: core.gardener.cloud/v1beta1, kind: PrivateCloudProfile, metadata: {{name: {name}, namespace: n}}, \
+            "---\n{{apiVersion: core.gardener.cloud/v1beta1, kind: PrivateCloudProfile, metadata: {{name: {name}, namespace: team}}, \
              spec: {{parent: '{parent}'}}}}\n"
         )
     };
