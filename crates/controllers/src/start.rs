@@ -1,5 +1,6 @@
 //! Starts all controllers on one API: watches into the world, a loop per controller.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,16 +80,24 @@ impl Controllers {
         Some(catalog.world.with(look))
     }
 
-    /// Brings what [`Controllers::with_catalog`] shows of a profile's Shoots up to what the API says now, as far as that can be
-    /// had in that time: beside another API server much may be listed for it.
-    pub async fn hear_of_shoots(&self, client: &Client, profile: &ProfileKey, limit: Duration) {
+    /// Brings what [`Controllers::with_catalog`] shows of a profile's users up to what the API says now, as far as that can be
+    /// had in that time: beside another API server much may be listed for it. Of private profiles those are asked for of which
+    /// that is `doubted`.
+    pub async fn hear_of_users(
+        &self,
+        client: &Client,
+        profile: &ProfileKey,
+        doubted: impl Fn(&Catalog) -> BTreeSet<ObjectKey>,
+        limit: Duration,
+    ) {
         if let Some(catalog) = self.catalog.as_ref().filter(|catalog| catalog.synced.reached(catalog::KINDS)) {
-            let heard = timeout(limit, catalog::hear_of_shoots(client, &catalog.world, profile)).await;
+            let doubted = catalog.world.with(doubted);
+            let heard = timeout(limit, catalog::hear_of_users(client, &catalog.world, profile, &doubted)).await;
             match heard {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => debug!("a write is judged by a mirror that lags"),
                 Ok(Err(error)) => debug!("a write is judged by the mirror alone: {error}"),
-                Err(_) => debug!("a write is judged by the mirror alone: Shoots were not listed in time"),
+                Err(_) => debug!("a write is judged by the mirror alone: users were not listed in time"),
             }
         }
     }

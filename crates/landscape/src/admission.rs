@@ -1,5 +1,6 @@
 //! Admission of our kinds, in this process: the one handler of `allotment-admission`, called directly.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use allotment_apiserver::server::{AdmissionOperation, AdmissionRequest, Admissio
 use allotment_apiserver::status::{About, ApiError};
 use allotment_controllers::Controllers;
 use allotment_core::catalog::{Catalog, ProfileKey};
+use allotment_core::write::ObjectKey;
 use allotment_machinery::json;
 use allotment_machinery::seams::Clock;
 use async_trait::async_trait;
@@ -19,6 +21,7 @@ use kube::Client;
 use tokio::time::timeout;
 
 use crate::catalog::{Known, Lookups};
+use crate::lately::Lately;
 use crate::turns::{Needs, Turns};
 
 /// The user name of the platform's own controllers.
@@ -46,6 +49,7 @@ pub(crate) struct OurKinds {
     /// For the catalog's kinds; nothing where they are somebody else's.
     lookups: Option<Lookups>,
     turns: Turns,
+    lately: Lately,
 }
 
 impl fmt::Debug for OurKinds {
@@ -64,6 +68,7 @@ impl OurKinds {
             controllers: RwLock::default(),
             lookups: Some(Lookups::default()),
             turns: Turns::default(),
+            lately: Lately::default(),
         }
     }
 
@@ -147,10 +152,14 @@ impl Known for OurKinds {
         }
     }
 
-    async fn hear_of_shoots(&self, client: &Client, profile: &ProfileKey) {
+    async fn hear_of_users(&self, client: &Client, profile: &ProfileKey) {
         let controllers = self.controllers.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(controllers) = controllers {
-            controllers.hear_of_shoots(client, profile, HEARING_LIMIT).await;
+            let doubted = |shown: &Catalog| match profile {
+                ProfileKey::Cloud(_) => self.lately.not_in(shown),
+                ProfileKey::Private(_) => BTreeSet::new(),
+            };
+            controllers.hear_of_users(client, profile, doubted, HEARING_LIMIT).await;
         }
     }
 }
@@ -208,7 +217,19 @@ impl OurKinds {
         let case = Case::read(&self.config, &write).map_err(|denial| refusal(denial, request))?;
         let Some(case) = case else { return Ok(Vec::new()) };
         let facts = lookups.facts(&case, Stage::Validate, self, request.user, &write).await?;
-        case.judge(&facts).map_err(|denial| refusal(denial, request))
+        let warnings = case.judge(&facts).map_err(|denial| refusal(denial, request))?;
+        if request.kind == "PrivateCloudProfile" && request.subresource.is_empty() && !request.dry_run {
+            let over = request.old.at(&["metadata", "resourceVersion"]).and_then(json::Value::as_str);
+            self.let_through(ObjectKey::new(request.namespace, case.name()), over);
+        }
+        Ok(warnings)
+    }
+
+    /// The mirror of private profiles lags until it shows that write.
+    fn let_through(&self, profile: ObjectKey, over: Option<&str>) {
+        self.lately.forget(None);
+        self.with_catalog(&mut |shown| self.lately.forget(Some(shown)));
+        self.lately.let_through(profile, over.map(str::to_owned));
     }
 
     async fn complete_catalog(&self, lookups: &Lookups, request: &mut AdmissionRequest<'_>) -> Result<(), ApiError> {

@@ -52,8 +52,8 @@ pub(crate) trait Known: Sync {
     /// Looks at the index of profiles and Shoots, if everything has been seen once.
     fn with_catalog(&self, look: &mut dyn FnMut(&Catalog));
 
-    /// Has the index know all Shoots on a profile that the API knows now, as far as that can be had in time.
-    async fn hear_of_shoots(&self, client: &Client, profile: &ProfileKey);
+    /// Has the index know all users of a profile that the API knows now, as far as that can be had in time.
+    async fn hear_of_users(&self, client: &Client, profile: &ProfileKey);
 }
 
 /// Looks things up.
@@ -188,7 +188,7 @@ impl Look<'_> {
 
     /// Looks at who uses a profile now, if everything has been seen once.
     async fn up_to_date<T>(&self, profile: &ProfileKey, look: impl Fn(&Catalog) -> T) -> Option<T> {
-        self.known.hear_of_shoots(self.client, profile).await;
+        self.known.hear_of_users(self.client, profile).await;
         let mut seen = None;
         self.known.with_catalog(&mut |catalog| seen = Some(look(catalog)));
         seen

@@ -9,6 +9,7 @@ mod client;
 mod foreign;
 mod installed;
 mod landscape;
+mod lately;
 mod manifests;
 mod planes;
 mod prefixes;

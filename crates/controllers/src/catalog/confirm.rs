@@ -1,5 +1,7 @@
 //! Whether what the mirrors say of users is what the API itself says: before something goes that a user would miss.
 
+use std::collections::BTreeSet;
+
 use allotment_api::catalog::{CloudProfile, KeptProfile, Stored};
 use allotment_core::catalog::{Catalog, KeptShoot, Offer, ProfileKey};
 use allotment_machinery::names::dns1123_subdomain;
@@ -20,40 +22,58 @@ const PAGE: u32 = 500;
 pub(super) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &ProfileKey) -> Result<bool, kube::Error> {
     match profile {
         ProfileKey::Private(key) => {
-            let shoots = kind::<KeptShoot>(client, world, Api::namespaced(client.clone(), &key.namespace)).await?;
-            Ok(shoots.is_some() && parent(client, world, key).await?)
+            let shoots = kind::<KeptShoot>(client, world, Some(&key.namespace)).await?;
+            Ok(shoots && parent(client, world, key).await?)
         }
         ProfileKey::Cloud(_) => {
-            let shoots = kind::<KeptShoot>(client, world, Api::all(client.clone())).await?;
-            Ok(shoots.is_some() && kind::<KeptProfile>(client, world, Api::all(client.clone())).await?.is_some())
+            let shoots = kind::<KeptShoot>(client, world, None).await?;
+            Ok(shoots && kind::<KeptProfile>(client, world, None).await?)
         }
     }
 }
 
-/// Brings what is known of the Shoots that use a profile up to what the API says, for one who judges a change of it now and has no
-/// time for lists of private profiles, of which each may have a hundred kilobytes. Of these come those that a Shoot uses that
-/// was not known. False: there was more than could be asked for.
-pub(crate) async fn hear_of_shoots(
+/// Brings what is known of a profile's users up to what the API says, for one who judges a change of it now and has no
+/// time for lists of private profiles, of which each may have a hundred kilobytes. Of these come those that are `doubted`, and
+/// those that a Shoot uses and nobody knows. False: there was more than could be asked for.
+pub(crate) async fn hear_of_users(
     client: &Client,
     world: &CatalogWorld,
     profile: &ProfileKey,
+    doubted: &BTreeSet<ObjectKey>,
 ) -> Result<bool, kube::Error> {
-    let shoots = match profile {
-        ProfileKey::Private(key) => Api::namespaced(client.clone(), &key.namespace),
-        ProfileKey::Cloud(_) => Api::all(client.clone()),
+    for key in doubted {
+        hear_of_private(client, world, key).await?;
+    }
+    let namespace = match profile {
+        ProfileKey::Private(key) => Some(key.namespace.as_str()),
+        ProfileKey::Cloud(_) => None,
     };
-    let Some(heard_of) = kind::<KeptShoot>(client, world, shoots).await? else { return Ok(false) };
-    let unknown = |catalog: &Catalog, shoot: &ObjectKey| match catalog.shoot(shoot)?.profile.clone()? {
-        ProfileKey::Private(key) if catalog.private(&key).is_none() => Some(key),
-        _ => None,
-    };
-    for key in heard_of.iter().filter_map(|shoot| world.with(|catalog| unknown(catalog, shoot))) {
-        let api = Api::<Stored<KeptProfile>>::namespaced(client.clone(), &key.namespace);
-        if let Some(private) = api.get_opt(&key.name).await? {
-            world.seen(Followed::<KeptProfile>::of(private));
-        }
+    if !kind::<KeptShoot>(client, world, namespace).await? {
+        return Ok(false);
+    }
+    // A Shoot may be known before the profile that was there before it.
+    let unknown = world.with(Catalog::used_and_unknown);
+    if unknown.len() > MOST_ASKED {
+        return Ok(false);
+    }
+    for key in &unknown {
+        hear_of_private(client, world, key).await?;
     }
     Ok(true)
+}
+
+async fn hear_of_private(client: &Client, world: &CatalogWorld, key: &ObjectKey) -> Result<(), kube::Error> {
+    if !dns1123_subdomain(&key.name).is_empty() {
+        return Ok(());
+    }
+    let before = world.uid_of::<Followed<KeptProfile>>(key);
+    let api = Api::<Stored<KeptProfile>>::namespaced(client.clone(), &key.namespace);
+    match (api.get_opt(&key.name).await?, before) {
+        (Some(private), _) => world.seen(Followed::<KeptProfile>::of(private)),
+        (None, Some(uid)) => world.gone::<Followed<KeptProfile>>(key, &uid),
+        (None, None) => {}
+    }
+    Ok(())
 }
 
 /// The same of the CloudProfile that a private profile is made from: which date holds hangs on it, and what it has no more the
@@ -74,31 +94,39 @@ async fn parent(client: &Client, world: &CatalogWorld, key: &ObjectKey) -> Resul
     Ok(world.knows::<Followed<Offer>>(&metadata))
 }
 
-/// Asks for what was not known of a kind; what that was. `None`: more than can be asked for.
-async fn kind<T>(
-    client: &Client,
-    world: &CatalogWorld,
-    listed: Api<Stored<T::Kind>>,
-) -> Result<Option<Vec<ObjectKey>>, kube::Error>
+/// Asks for what was not known of a kind, in a namespace or in all, and forgets what is not there any more. False: that is
+/// more than can be asked for.
+async fn kind<T>(client: &Client, world: &CatalogWorld, namespace: Option<&str>) -> Result<bool, kube::Error>
 where
     T: ReadFrom<Kind: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + std::fmt::Debug>,
     Followed<T>: Mirrored,
 {
-    let mut unknown = Vec::new();
+    let all: Api<Stored<T::Kind>> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let (mut there, mut unknown, mut listed_at) = (BTreeSet::new(), Vec::new(), None);
     let mut page = ListParams::default().limit(PAGE);
     loop {
-        let there = listed.list_metadata(&page).await?;
-        let metadata = there.items.into_iter().map(|object| object.metadata);
-        unknown.extend(
-            metadata.filter(|metadata| !world.knows::<Followed<T>>(metadata)).map(|metadata| ObjectKey::of(&metadata)),
-        );
-        if unknown.len() > MOST_ASKED {
-            return Ok(None);
+        let listed = all.list_metadata(&page).await?;
+        listed_at = listed_at.or(listed.metadata.resource_version);
+        for object in listed.items {
+            let key = ObjectKey::of(&object.metadata);
+            if !world.knows::<Followed<T>>(&object.metadata) {
+                unknown.push(key.clone());
+            }
+            there.insert(key);
         }
-        match there.metadata.continue_.filter(|token| !token.is_empty()) {
+        if unknown.len() > MOST_ASKED {
+            return Ok(false);
+        }
+        match listed.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),
             None => break,
         }
+    }
+    for (key, uid) in world.not_among::<Followed<T>>(namespace, &there, listed_at.as_deref()) {
+        world.gone::<Followed<T>>(&key, &uid);
     }
     for key in &unknown {
         let api = Api::<Stored<T::Kind>>::namespaced(client.clone(), &key.namespace);
@@ -107,10 +135,10 @@ where
         world.seen(Followed::<T>::of(object));
         // What the mirror does not take is not known, whatever the reason.
         if !world.knows::<Followed<T>>(&metadata) {
-            return Ok(None);
+            return Ok(false);
         }
     }
-    Ok(Some(unknown))
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -169,6 +197,23 @@ mod tests {
             let offer: Option<Arc<Offer>> = world.with(|catalog| catalog.profile("central").cloned());
             let images = offer.expect("it is known").parent.spec().machine_images.clone();
             assert_eq!(images[0].versions.len(), versions, "{there:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_listed_any_more_is_forgotten_unless_it_is_newer_than_the_list() {
+        // That server lists no Shoots, as of version 9.
+        for (version, is_kept) in [("3", false), ("9", false), ("10", true), ("newest", true)] {
+            let world = CatalogWorld::default();
+            let shoot = json!({"metadata": {"name": "s", "namespace": "team", "uid": "s", "resourceVersion": version},
+                "spec": {"cloudProfileName": "central"}});
+            let shoot = serde_json::from_value(shoot).expect("a Shoot");
+            world.watched(Event::Apply(Followed::<KeptShoot>::of(Stored::Read(shoot))));
+            let profile = ProfileKey::Cloud("central".to_owned());
+            let heard = hear_of_users(&server(None), &world, &profile, &BTreeSet::new()).await;
+            assert!(heard.expect("an answer"));
+            let count = world.with(|catalog| catalog.shoots_on(&profile).count());
+            assert_eq!(count, usize::from(is_kept), "version {version}");
         }
     }
 }

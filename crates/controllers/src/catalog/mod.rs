@@ -10,7 +10,7 @@ mod profiles;
 mod unread;
 mod world;
 
-pub(crate) use confirm::hear_of_shoots;
+pub(crate) use confirm::hear_of_users;
 pub(crate) use dates::keep_dates;
 pub(crate) use followed::{follow_private, follow_profiles, follow_shoots};
 pub(crate) use profiles::Profiles;

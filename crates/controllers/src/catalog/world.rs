@@ -1,6 +1,7 @@
 //! What is known of the catalog: its index, mirrors that guard it against going back in time, and the queue of profiles that
 //! have to be looked at. Synchronous; nothing here waits or calls.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, RwLockReadGuard};
 use std::time::Duration;
 
@@ -81,12 +82,44 @@ impl CatalogWorld {
         self.change(false, |state| K::mirror(state).written(object).into_iter().collect());
     }
 
+    /// The API says that an object is not there any more.
+    pub(super) fn gone<K: Mirrored>(&self, key: &ObjectKey, uid: &str) {
+        self.change(true, |state| K::mirror(state).forget(key, uid).into_iter().collect());
+    }
+
+    /// Which object of that key is known.
+    pub(super) fn uid_of<K: Mirrored>(&self, key: &ObjectKey) -> Option<String> {
+        K::mirrored(&self.read()).get(key)?.meta().uid.clone()
+    }
+
+    /// What is known, in a namespace or in all, and missing in a list of that version; with UIDs. What is newer than the list
+    /// may well be there.
+    pub(super) fn not_among<K: Mirrored>(
+        &self,
+        namespace: Option<&str>,
+        listed: &BTreeSet<ObjectKey>,
+        at: Option<&str>,
+    ) -> Vec<(ObjectKey, String)> {
+        let Some(at) = number(at) else { return Vec::new() };
+        let state = self.read();
+        let is_old =
+            |object: &K| number(object.meta().resource_version.as_deref()).is_some_and(|version| version <= at);
+        let missing = |(key, object): (&ObjectKey, &Arc<K>)| {
+            let is_missing = !listed.contains(key) && is_old(object);
+            object.meta().uid.clone().filter(|_| is_missing).map(|uid| (key.clone(), uid))
+        };
+        let known = K::mirrored(&state);
+        match namespace {
+            Some(namespace) => known.in_namespace(namespace).filter_map(missing).collect(),
+            None => known.iter().filter_map(missing).collect(),
+        }
+    }
+
     /// Whether an object is known in that state or a later one.
     pub(crate) fn knows<K: Mirrored>(&self, metadata: &kube::api::ObjectMeta) -> bool {
         let state = self.read();
         let Some(known) = K::mirrored(&state).get(&ObjectKey::of(metadata)) else { return false };
-        let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<u64>().ok());
-        let (have, listed) = (&known.meta().resource_version, &metadata.resource_version);
+        let (have, listed) = (known.meta().resource_version.as_deref(), metadata.resource_version.as_deref());
         match (number(have), number(listed)) {
             (Some(have), Some(listed)) => have >= listed,
             _ => have == listed,
@@ -127,6 +160,11 @@ impl CatalogWorld {
             K::wake(&state.catalog, &self.queue, &change);
         }
     }
+}
+
+/// A resource version as a number, as Kubernetes allows since 1.35.
+fn number(version: Option<&str>) -> Option<u64> {
+    version?.parse().ok()
 }
 
 /// The queue's key of a profile.

@@ -455,6 +455,15 @@ impl Catalog {
         users.filter_map(|key| Some((key, self.shoots.get(key)?))).chain(self.lost_shoots())
     }
 
+    /// The private profiles that Shoots use and that are not known.
+    pub fn used_and_unknown(&self) -> BTreeSet<ObjectKey> {
+        let private = self.users.keys().filter_map(|profile| match profile {
+            ProfileKey::Private(key) => Some(key),
+            ProfileKey::Cloud(_) => None,
+        });
+        private.filter(|key| !self.private.contains_key(key)).cloned().collect()
+    }
+
     /// How many depend on a CloudProfile; at no cost for each of them but those that cannot be read.
     pub fn uses_of(&self, parent: &str) -> Uses {
         let on = |profile: ProfileKey| self.users.get(&profile).map_or(0, BTreeSet::len);

@@ -23,7 +23,7 @@ const FOUND_AT: [(Bug, u64, &str); 14] = [
     (Bug::TokenKept, 2, "is left of an AccessRequest that is gone"),
     (Bug::QuarantineForgotten, 1, "lost the record of"),
     (Bug::ProfileFinalizerDropped, 1, "is gone, and Shoots use it"),
-    (Bug::RenderingForgotten, 1, "expired true, told false"),
+    (Bug::RenderingForgotten, 3, "is left though nobody uses it"),
 ];
 
 /// Whether what was broken first is what the bug breaks, and nothing is broken without it: any other finding
