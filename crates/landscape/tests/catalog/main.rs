@@ -1,212 +1,14 @@
 //! Writes of the catalog's kinds on a whole landscape in this process: who may write what, what is stored, and what is
 //! answered to those who may not.
+mod moment;
+mod world;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use allotment_apiserver::auth::{GROUP_AUTHENTICATED, GROUP_MASTERS, UserInfo};
-use allotment_controllers::frame::{Seams, Tasks};
-use allotment_controllers::providers::kind::NoPrograms;
-use allotment_controllers::{Controllers, Settings};
-use allotment_landscape::{Config, Landscape, client_of};
 use allotment_machinery::json;
 use allotment_machinery::json::Value;
-use allotment_machinery::seams::{Clock, Entropy};
-use allotment_pki::{CertificateAuthority, KeySource as _, RandomKeys};
-use allotment_store::{HistoryLimits, Memory, Tenant};
-use jiff::Timestamp;
-use kube::Client;
 
-const PROFILES: &str = "/apis/core.gardener.cloud/v1beta1/cloudprofiles";
-const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-
-/// 2026-01-01, and as many seconds later as a test says.
-#[derive(Debug, Default)]
-struct Moved(AtomicI64);
-
-impl Clock for Moved {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_second(1_767_225_600 + self.0.load(Ordering::SeqCst)).expect("a time")
-    }
-}
-
-/// Draws nothing that a test looks at.
-#[derive(Debug, Default)]
-struct Counter(AtomicI64);
-
-impl Entropy for Counter {
-    fn fill(&self, buffer: &mut [u8]) {
-        let next = self.0.fetch_add(1, Ordering::SeqCst).to_le_bytes();
-        buffer.iter_mut().zip(next.iter().cycle()).for_each(|(byte, next)| *byte = *next);
-    }
-}
-
-struct Answer {
-    code: u16,
-    warnings: String,
-    text: String,
-    body: Value,
-}
-
-impl Answer {
-    fn at(&self, path: &[&str]) -> Option<&Value> {
-        self.body.at(path)
-    }
-
-    #[track_caller]
-    fn accepted(self) -> Self {
-        assert!(self.code < 300, "{}: {}", self.code, self.text);
-        self
-    }
-
-    #[track_caller]
-    fn refused(self, code: u16, expect: &[&str]) -> Self {
-        assert_eq!(self.code, code, "{}", self.text);
-        let message = self.at(&["message"]).and_then(Value::as_str).unwrap_or_default();
-        for part in expect {
-            assert!(message.contains(part), "{part:?} is not in {message}");
-        }
-        self
-    }
-}
-
-struct World {
-    landscape: Landscape,
-    clock: Arc<Moved>,
-    tasks: Tasks,
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.tasks.stopping().cancel();
-        self.landscape.server().stopping().cancel();
-    }
-}
-
-impl World {
-    async fn new() -> Self {
-        let clock = Arc::new(Moved::default());
-        let seams = Seams { clock: clock.clone(), entropy: Arc::<Counter>::default() };
-        let key = || RandomKeys.generate().expect("a key");
-        let authority = CertificateAuthority::new("test", key(), 1_767_225_600, 10 * 365 * 24 * 3600);
-        let config = Config {
-            store: Arc::new(Memory::new(0, HistoryLimits::default())),
-            seams: seams.clone(),
-            keys: Arc::new(RandomKeys),
-            authority: authority.expect("an authority"),
-            service_account_key: key(),
-            created: seams.now(),
-            url: "https://127.0.0.1:1".to_owned(),
-            programs: Arc::new(NoPrograms),
-        };
-        let landscape = Landscape::serve(config).await.expect("a landscape");
-        landscape.ensure().await.expect("it begins");
-        let world = World { landscape, clock, tasks: Tasks::default() };
-        for name in ["team", "other"] {
-            world.post("/api/v1/namespaces", json!({"metadata": {"name": name}})).await.accepted();
-        }
-        world
-    }
-
-    fn client(&self, user: &str, groups: &[&str]) -> Client {
-        let groups = groups.iter().chain(&[GROUP_AUTHENTICATED]).map(|group| (*group).to_owned()).collect();
-        let user = UserInfo { name: user.to_owned(), groups, ..UserInfo::default() };
-        client_of(self.landscape.server(), &Tenant::platform(), user)
-    }
-
-    async fn ask(&self, user: &str, method: &str, path: &str, body: &[u8]) -> Answer {
-        let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        self.send(user, method, path, media, body).await
-    }
-
-    async fn send(&self, user: &str, method: &str, path: &str, media: &str, body: &[u8]) -> Answer {
-        let groups: &[&str] = if user == "admin" { &[GROUP_MASTERS] } else { &[] };
-        let request = http::Request::builder().method(method).uri(path).header("content-type", media);
-        let request = request.body(kube::client::Body::from(body.to_vec())).expect("a request");
-        let response = self.client(user, groups).send(request).await.expect("an answer");
-        let headers = response.headers().get_all("warning").iter();
-        let warnings =
-            headers.map(|value| value.to_str().unwrap_or_default().to_owned()).collect::<Vec<_>>().join("\n");
-        let code = response.status().as_u16();
-        let body = response.into_body().collect_bytes().await.expect("a body");
-        let text = String::from_utf8_lossy(&body).into_owned();
-        Answer { code, warnings, text, body: json::parse(&body).unwrap_or_default() }
-    }
-
-    async fn by(&self, user: &str, method: &str, path: &str, body: Value) -> Answer {
-        self.ask(user, method, path, &body.to_vec()).await
-    }
-
-    async fn post(&self, path: &str, body: Value) -> Answer {
-        self.by("admin", "POST", path, body).await
-    }
-
-    /// Gives a user that ClusterRole in namespace `team`.
-    async fn bind(&self, user: &str, role: &str) {
-        let binding = json!({"metadata": {"name": (format!("{user}-{role}"))},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]});
-        self.post("/apis/rbac.authorization.k8s.io/v1/namespaces/team/rolebindings", binding).await.accepted();
-    }
-
-    /// Somebody who may write private profiles and Shoots in `team`, and holds none of the verbs.
-    async fn member(&self) {
-        let rule = json!({"apiGroups": ["core.gardener.cloud"], "resources": ["privatecloudprofiles", "shoots"],
-            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]});
-        self.post(ROLES, json!({"metadata": {"name": "member"}, "rules": [rule]})).await.accepted();
-        self.bind("alice", "member").await;
-    }
-
-    fn controllers(&self) -> Arc<Controllers> {
-        let settings = Settings {
-            access_token_lifetime: Duration::from_secs(3600),
-            provisioning_deadline: Duration::from_secs(3600),
-            without_catalog: false,
-        };
-        self.landscape.start_controllers(&self.tasks, self.landscape.client(), &settings)
-    }
-
-    async fn parent(&self) {
-        self.post(PROFILES, profile("central", parent_spec())).await.accepted();
-    }
-}
-
-fn of(namespace: &str, plural: &str) -> String {
-    format!("/apis/core.gardener.cloud/v1beta1/namespaces/{namespace}/{plural}")
-}
-
-fn object(kind: &str, name: &str, spec: Value) -> Value {
-    json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": kind, "metadata": {"name": name}, "spec": spec})
-}
-
-fn profile(name: &str, spec: Value) -> Value {
-    object("CloudProfile", name, spec)
-}
-
-fn private(name: &str, spec: Value) -> Value {
-    object("PrivateCloudProfile", name, spec)
-}
-
-fn parent_spec() -> Value {
-    json!({"type": "local",
-        "kubernetes": {"versions": [{"version": "1.30.1", "expirationDate": "2026-06-01T00:00:00Z"}, {"version": "1.31.0"}]},
-        "machineImages": [{"name": "linux", "versions": [{"version": "1.0.0", "architectures": ["amd64"]}]}],
-        "machineTypes": [{"name": "small", "cpu": "2", "gpu": "0", "memory": "8Gi"}],
-        "volumeTypes": [{"name": "ssd", "class": "premium"}],
-        "regions": [{"name": "here", "zones": [{"name": "here-1"}]}]})
-}
-
-fn shoot_spec(profile: Value) -> Value {
-    let mut spec = json!({"region": "here", "kubernetes": {"version": "1.30.1"}, "provider": {"type": "local", "workers": [
-        {"name": "w", "machine": {"type": "large", "image": {"name": "linux", "version": "1.0.0"}}}]}});
-    spec.as_object_mut().expect("an object").insert("cloudProfile", profile);
-    spec
-}
-
-fn large() -> Value {
-    json!([{"name": "large", "cpu": "16", "gpu": "0", "memory": "64Gi"}])
-}
+use crate::world::{Answer, PROFILES, ROLES, World, large, object, of, private, shoot_spec};
 
 #[tokio::test]
 async fn a_member_adds_machine_types_and_a_shoot_uses_them_at_once() {
@@ -407,98 +209,6 @@ async fn the_controllers_find_nothing_to_do_after_a_write_that_was_admitted() {
     assert_eq!(after.at(&["metadata", "resourceVersion"]), changed.at(&["metadata", "resourceVersion"]));
 }
 
-/// A Shoot that begins to use a version in the moment in which it is dropped: one of both is refused, whoever comes first. In
-/// two of ten rounds that is known.
-async fn one_of_both_is_refused(world: World) {
-    const ROUNDS: usize = 100;
-    world.parent().await;
-    let (profiles, shoots) = (of("team", "privatecloudprofiles"), of("team", "shoots"));
-    world.post(&profiles, private("mine", json!({"parent": "central", "machineTypes": (large())}))).await.accepted();
-    let world = Arc::new(world);
-    let parent = format!("{PROFILES}/central");
-    let spec = shoot_spec(json!({"kind": "PrivateCloudProfile", "name": "mine"}));
-    for round in 0..ROUNDS {
-        let first = Some(round % 10).filter(|first| *first < 2);
-        let begins = Arc::new(tokio::sync::Barrier::new(2));
-        let made = tokio::spawn({
-            let (world, begins, shoots) = (world.clone(), begins.clone(), shoots.clone());
-            let shoot = object("Shoot", &format!("s{round}"), spec.clone());
-            async move { in_turn(first == Some(0), &begins, world.post(&shoots, shoot)).await }
-        });
-        let gone = tokio::spawn({
-            let (world, parent) = (world.clone(), parent.clone());
-            let dropped = json!({"spec": {"kubernetes": {"versions": [{"version": "1.31.0"}]}}});
-            async move { in_turn(first == Some(1), &begins, world.by("admin", "PATCH", &parent, dropped)).await }
-        });
-        let (made, gone) = (made.await.expect("an answer"), gone.await.expect("an answer"));
-        let accepted = [made.code < 300, gone.code < 300];
-        match first {
-            Some(0) => assert_eq!(accepted, [true, false], "{} {}", made.text, gone.text),
-            Some(_) => assert_eq!(accepted, [false, true], "{} {}", made.text, gone.text),
-            None => assert_ne!(accepted[0], accepted[1], "round {round}: {} {}", made.text, gone.text),
-        }
-        world.by("admin", "PATCH", &parent, json!({"spec": (parent_spec())})).await.accepted();
-        world.by("admin", "DELETE", &format!("{shoots}/s{round}"), Value::Null).await;
-    }
-}
-
-/// Does it before the other one begins, or when that does.
-async fn in_turn(is_first: bool, begins: &tokio::sync::Barrier, what: impl Future<Output = Answer>) -> Answer {
-    if !is_first {
-        begins.wait().await;
-        return what.await;
-    }
-    let answer = what.await;
-    begins.wait().await;
-    answer
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_uses_what_goes_in_the_same_moment_is_told_or_the_other_is() {
-    one_of_both_is_refused(World::new().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_uses_what_goes_is_seen_at_once_beside_controllers_too() {
-    let world = World::new().await;
-    let controllers = world.controllers();
-    controllers.synced().await;
-    one_of_both_is_refused(world).await;
-}
-
-/// What a private profile came to say a moment ago counts, though no watch has told it yet.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn children_of_this_moment_count_beside_controllers_too() {
-    const ROUNDS: usize = 50;
-    let world = World::new().await;
-    let controllers = world.controllers();
-    controllers.synced().await;
-    world.parent().await;
-    let (profiles, parent) = (of("team", "privatecloudprofiles"), format!("{PROFILES}/central"));
-    let versions = json!({"versions": [{"version": "1.30.1", "expirationDate": "2027-01-01T00:00:00Z"}]});
-    let dropped = json!({"spec": {"kubernetes": {"versions": [{"version": "1.31.0"}]}}});
-    world.post(&profiles, private("changed", json!({"parent": "central"}))).await.accepted();
-    for round in 0..ROUNDS {
-        let new = private(&format!("new{round}"), json!({"parent": "central", "kubernetes": (versions.clone())}));
-        world.post(&profiles, new).await.accepted();
-        let refused = world.by("admin", "PATCH", &parent, dropped.clone()).await;
-        refused.refused(422, &[&format!("PrivateCloudProfile invalid: team/new{round}")]);
-        world.by("admin", "DELETE", &format!("{profiles}/new{round}"), Value::Null).await.accepted();
-        while world.by("admin", "GET", &format!("{profiles}/new{round}"), Value::Null).await.code != 404 {
-            tokio::task::yield_now().await;
-        }
-
-        let path = format!("{profiles}/changed");
-        let named = json!({"spec": {"kubernetes": (versions.clone())}});
-        world.by("admin", "PATCH", &path, named).await.accepted();
-        world.by("admin", "PATCH", &parent, dropped.clone()).await.refused(422, &["team/changed"]);
-        world.by("admin", "PATCH", &path, json!({"spec": {"kubernetes": null}})).await.accepted();
-        // It does not stand in the way any more.
-        world.by("admin", "PATCH", &parent, dropped.clone()).await.accepted();
-        world.by("admin", "PATCH", &parent, json!({"spec": (parent_spec())})).await.accepted();
-    }
-}
-
 #[tokio::test]
 async fn who_uses_a_profile_is_told_to_whoever_deletes_it_and_takes_it_from_them() {
     let world = World::new().await;
@@ -535,7 +245,7 @@ async fn a_date_that_passes_is_refused_when_it_is_new() {
     let new = || private("mine", json!({"parent": "central", "kubernetes": (versions.clone())}));
     let profiles = of("team", "privatecloudprofiles");
     world.post(&format!("{profiles}?dryRun=All"), new()).await.accepted();
-    world.clock.0.store(200 * 24 * 3600, Ordering::SeqCst);
+    world.clock.pass(200 * 24 * 3600);
     world
         .post(&profiles, new())
         .await
@@ -622,7 +332,7 @@ async fn a_manifest_is_applied_again_and_again_after_its_date() {
     };
     let spec = manifest("a").at(&["spec"]).expect("a spec").clone();
     world.post(&of("team", "privatecloudprofiles"), private("mine", spec)).await.accepted();
-    world.clock.0.store(200 * 24 * 3600, Ordering::SeqCst);
+    world.clock.pass(200 * 24 * 3600);
     for name in ["b", "b", "c", "d"] {
         let written = world.by("alice", "PATCH", &path, manifest(name)).await.accepted();
         assert_eq!(written.at(&["spec", "kubernetes"]), None, "{}", written.text);
