@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use allotment_core::catalog::{Catalog, ProfileKey};
 use allotment_core::write::ObjectKey;
 use kube::api::ObjectMeta;
+use tokio::time::Instant;
 
 /// After that time a mirror that does not show a write will not: it was refused after it was let through.
 const LATELY: Duration = Duration::from_secs(30);

@@ -41,25 +41,16 @@ pub(crate) async fn hear_of_users(
     profile: &ProfileKey,
     doubted: &BTreeSet<ObjectKey>,
 ) -> Result<bool, kube::Error> {
-    for key in doubted {
-        hear_of_private(client, world, key).await?;
+    if let ProfileKey::Private(key) = profile {
+        return kind::<KeptShoot>(client, world, Some(&key.namespace)).await;
     }
-    let namespace = match profile {
-        ProfileKey::Private(key) => Some(key.namespace.as_str()),
-        ProfileKey::Cloud(_) => None,
-    };
-    if !kind::<KeptShoot>(client, world, namespace).await? {
-        return Ok(false);
-    }
+    let heard = kind::<KeptShoot>(client, world, None).await?;
     // A Shoot may be known before the profile that was there before it.
     let unknown = world.with(Catalog::used_and_unknown);
-    if unknown.len() > MOST_ASKED {
-        return Ok(false);
-    }
-    for key in &unknown {
+    for key in doubted.union(&unknown) {
         hear_of_private(client, world, key).await?;
     }
-    Ok(true)
+    Ok(heard)
 }
 
 async fn hear_of_private(client: &Client, world: &CatalogWorld, key: &ObjectKey) -> Result<(), kube::Error> {
@@ -76,7 +67,7 @@ async fn hear_of_private(client: &Client, world: &CatalogWorld, key: &ObjectKey)
     Ok(())
 }
 
-/// The same of the CloudProfile that a private profile is made from: which date holds hangs on it, and what it has no more the
+/// Brings up to date the CloudProfile that a private profile is made from: which date holds hangs on it, and what it has no more the
 /// private profile may be the last to have.
 async fn parent(client: &Client, world: &CatalogWorld, key: &ObjectKey) -> Result<bool, kube::Error> {
     let name = world.with(|catalog| Some(catalog.private(key)?.spec.parent.name.clone()));
