@@ -95,7 +95,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         provisioning_deadline: Duration::from_secs(3600),
         without_catalog: false,
     };
-    landscape.start_controllers(&tasks, landscape.client(), &settings).synced().await;
+    let controllers = landscape.start_controllers(&tasks, landscape.client(), &settings);
+    controllers.synced().await;
 
     // Somebody whom roles allow everything, and who is not the platform.
     let binding = json!({"metadata": {"name": "alice"}, "subjects": [{"kind": "User", "name": "alice",
@@ -129,6 +130,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         central.patch_metadata("central", &PatchParams::default(), &Patch::Merge(change)).await?;
     }
     println!("a change of the CloudProfile: {:?}", begin.elapsed() / CHANGES);
+    // Its children are rendered anew meanwhile.
+    while !controllers.is_idle() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     let shoots = Api::<Shoot>::namespaced(client, "default");
     let begin = Instant::now();
     for number in 0..COUNT {
