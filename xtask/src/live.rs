@@ -42,8 +42,11 @@ pub(crate) fn cases() -> Result<()> {
     let programs = assets::kubernetes()?;
     let suite = ["test", "--locked", "-p", "allot", "--test", "suite", "--", "--include-ignored", AT_ONCE];
     let mut command = cargo();
-    command.args(suite).args(CASES).env("ALLOTMENT_KUBERNETES", programs).env("ALLOTMENT_BESIDE", "1");
-    run(&mut command)
+    command.args(suite).args(CASES).env("ALLOTMENT_KUBERNETES", &programs).env("ALLOTMENT_BESIDE", "1");
+    run(&mut command)?;
+    // Replicas of this process, whose controllers a test breaks.
+    let own = ["test", "--locked", "-p", "allot", "--bin", "allot", "--", "--include-ignored", "platform::beside::"];
+    run(cargo().args(own).env("ALLOTMENT_KUBERNETES", programs))
 }
 
 /// Runs the commands of the documents about `allot controllers` and the catalog.
