@@ -30,6 +30,8 @@ const STEPS: usize = 40;
 const FUSE: usize = 60;
 /// The latest that a date of the workload lies ahead, in seconds.
 const LATEST: usize = 1_800;
+/// How long after its date a version may still be there.
+const SETTLED: SignedDuration = SignedDuration::from_secs(5);
 /// Longer than every date of the workload.
 const BEYOND_DATES: Duration = Duration::from_secs(3_600);
 /// The names that versions and images of the workload have.
@@ -162,6 +164,10 @@ impl Shelf {
                 let own = versions(private.spec.kubernetes.as_ref(), &private.spec.machine_images);
                 let listed = own.iter().any(|(own, _)| *own == version);
                 let expired = date.and_then(Date::at).is_some_and(|at| at <= now);
+                // Whatever goes waits a moment after its date.
+                if date.and_then(Date::at).is_some_and(|at| at <= now && now.duration_since(at) < SETTLED) {
+                    continue;
+                }
                 let told = status.expired_in_use.iter().any(|one| one.path == version.to_string());
                 if (listed && expired) != told {
                     broken.push(format!("{version} of PrivateCloudProfile {key}: expired {expired}, told {told}"));

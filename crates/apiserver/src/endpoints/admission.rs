@@ -2,7 +2,7 @@
 //! handed in.
 
 use allotment_machinery::json::{Map, Value};
-use allotment_store::{Key, Resource};
+use allotment_store::{Entry, Key, Resource};
 use std::sync::Arc;
 
 use super::store;
@@ -30,12 +30,26 @@ impl Admission<'_> {
         admission.iter().any(|one| one.covers(&self.row.kind.group, &self.row.kind.plural, self.namespace))
     }
 
-    /// Waits for the write's turn, which is to be held until it is stored, and lets every rule change the object.
-    pub(super) async fn mutate(&self, object: Map, old: Option<&Value>) -> Result<(Map, Turns), ApiError> {
-        let (object, turns) = self.run(object, old, Step::Mutate).await?;
+    /// Waits for the write's turn, which is to be held until it is stored. Who waited may have been overtaken.
+    pub(super) async fn turn(&self, object: Map, old: Option<&Value>) -> Result<(Map, Turns), ApiError> {
+        self.run(object, old, Step::Turn).await
+    }
+
+    /// Whether, by the time that it is a write's turn, something else is stored than what it is about to replace.
+    pub(super) async fn is_overtaken(&self, turns: &Turns, current: &Entry) -> Result<bool, ApiError> {
+        if turns.is_empty() {
+            return Ok(false);
+        }
+        let now = store::find(self.cx, &current.key(&self.cx.tenant.tenant)).await?;
+        Ok(now.is_none_or(|now| now.revision != current.revision))
+    }
+
+    /// Lets every rule change the object.
+    pub(super) async fn mutate(&self, object: Map, old: Option<&Value>) -> Result<Map, ApiError> {
+        let (object, _) = self.run(object, old, Step::Mutate).await?;
         let (kind, old) = (&self.row.kind, old.and_then(Value::as_object));
         auth::check_escalation(self.cx, &kind.group, &kind.plural, &object, old).await?;
-        Ok((object, turns))
+        Ok(object)
     }
 
     /// Lets every rule judge the object, then complete it.
@@ -49,25 +63,28 @@ impl Admission<'_> {
             return Ok((object, Turns::new()));
         }
         let mut object = Value::Object(object);
-        let old = old.unwrap_or(&Value::Null);
-        let turns = if step == Step::Mutate { self.each(&mut object, old, Step::Turn).await? } else { Turns::new() };
-        self.each(&mut object, old, step).await?;
+        let turns = self.each(&mut object, old.unwrap_or(&Value::Null), step).await?;
         match object {
             Value::Object(map) => Ok((map, turns)),
             _ => Err(ApiError::internal("admission made something else of an object")),
         }
     }
 
-    /// Lets every rule judge a deletion, whose turn is to be held until it is done.
-    pub(super) async fn delete(&self, old: &Map) -> Result<Turns, ApiError> {
+    /// Waits for a deletion's turn, which is to be held until it is done.
+    pub(super) async fn turn_to_delete(&self, old: &Value) -> Result<Turns, ApiError> {
         if !self.covered() {
             return Ok(Turns::new());
         }
-        let (mut object, old) = (Value::Null, Value::Object(old.clone()));
-        let turns = self.each(&mut object, &old, Step::Turn).await?;
-        self.each(&mut object, &old, Step::Mutate).await?;
-        self.each(&mut object, &old, Step::Validate).await?;
-        Ok(turns)
+        self.each(&mut Value::Null, old, Step::Turn).await
+    }
+
+    /// Lets every rule judge a deletion.
+    pub(super) async fn delete(&self, old: &Value) -> Result<(), ApiError> {
+        if self.covered() {
+            self.each(&mut Value::Null, old, Step::Mutate).await?;
+            self.each(&mut Value::Null, old, Step::Validate).await?;
+        }
+        Ok(())
     }
 
     async fn each(&self, object: &mut Value, old: &Value, step: Step) -> Result<Turns, ApiError> {

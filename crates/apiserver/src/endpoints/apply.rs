@@ -12,7 +12,7 @@ use allotment_machinery::yaml;
 use super::options::{FieldValidation, WriteOptions};
 use super::ownership::{self, KindVersions};
 use super::store::{self, about};
-use super::update::{ATTEMPTS, MODIFIED, Raced, Revision, replace_owned};
+use super::update::{ATTEMPTS, MODIFIED, Revision, replace_owned};
 use super::{Call, Reply, create, decode, metadata};
 use crate::registry::Row;
 use crate::status::{ApiError, Cause};
@@ -109,7 +109,8 @@ pub(super) async fn apply(call: &Call<'_>) -> Result<Reply, ApiError> {
     let key = store::named(call)?;
     let mut config = Configuration::read(call, options.field_validation)?;
     let mut checked = false;
-    for _ in 0..ATTEMPTS {
+    let mut attempts = 0..ATTEMPTS;
+    while !attempts.is_empty() {
         let current = store::find(cx, &key).await?;
         if current.is_none() && !cx.info.subresource.is_empty() {
             return Err(ApiError::not_found(about(row, &key.name)));
@@ -124,15 +125,17 @@ pub(super) async fn apply(call: &Call<'_>) -> Result<Reply, ApiError> {
             match create::store_named(cx, row, object, options.dry_run).await? {
                 Some(body) => return Ok(Reply::Object { code: 201, body }),
                 // Somebody else has made it in the meantime.
-                None => continue,
+                None => {
+                    attempts.next();
+                    continue;
+                }
             }
         };
         let old = store::object_of(row, &current.body())?;
         let object = applied(call, &config, Some(&old), force)?;
         match replace_owned(cx, row, current, old, object, options, Revision::Patched).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),
-            Err(Raced::Again) => {}
-            Err(Raced::Failed(error)) => return Err(error),
+            Err(raced) => raced.again(&mut attempts)?,
         }
     }
     Err(ApiError::conflict(about(row, &key.name), MODIFIED))

@@ -92,7 +92,8 @@ pub(super) async fn store_named(
     }
     let admission = admitted(cx, row, namespace, name, dry_run).await?;
     pods::before_create(cx, row, &mut object).await?;
-    let (object, _turns) = admission.mutate(object, None).await?;
+    let (object, _turns) = admission.turn(object, None).await?;
+    let object = admission.mutate(object, None).await?;
     match attempt(&admission, object, dry_run).await {
         Ok(body) => Ok(Some(body)),
         Err(Taken::Yes(_)) => Ok(None),
@@ -128,7 +129,8 @@ pub(super) async fn store_new(cx: &Context, row: &Row, mut object: Map, dry_run:
     }
     let admission = admitted(cx, row, &namespace, &name, dry_run).await?;
     pods::before_create(cx, row, &mut object).await?;
-    let (object, _turns) = admission.mutate(object, None).await?;
+    let (object, _turns) = admission.turn(object, None).await?;
+    let object = admission.mutate(object, None).await?;
     if generate_name.is_empty() {
         return attempt(&admission, object, dry_run).await.map_err(Into::into);
     }

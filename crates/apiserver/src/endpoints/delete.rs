@@ -106,7 +106,8 @@ async fn delete_object(
     options: &DeleteOptions,
 ) -> Result<Deleted, ApiError> {
     let key = current.key(&cx.tenant.tenant);
-    for _ in 0..ATTEMPTS {
+    let mut attempts = 0..ATTEMPTS;
+    while !attempts.is_empty() {
         let old = store::object_of(row, &current.body())?;
         check_preconditions(row, &old, &current, options)?;
         if let Some(why) = row.kind.strategy.refuses_deletion(&old) {
@@ -115,7 +116,15 @@ async fn delete_object(
         let (namespace, name) = (&*current.namespace, &*current.name);
         let operation = AdmissionOperation::Delete;
         let admission = Admission { cx, row, operation, namespace, name, dry_run: options.dry_run };
-        let _turns = admission.delete(&old).await?;
+        let old = Value::Object(old);
+        let turns = admission.turn_to_delete(&old).await?;
+        if admission.is_overtaken(&turns, &current).await? {
+            current = store::get(cx, row, &key).await?;
+            continue;
+        }
+        attempts.next();
+        admission.delete(&old).await?;
+        let Value::Object(old) = old else { return Err(ApiError::internal("an object that is stored is none")) };
         match attempt(cx, row, &current, old, options).await {
             Ok(deleted) => return Ok(deleted),
             Err(Refused::Failed(error)) => return Err(error),

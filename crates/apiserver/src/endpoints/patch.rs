@@ -8,7 +8,7 @@ use allotment_machinery::patch::merge;
 
 use super::options::{FieldValidation, WriteOptions};
 use super::store::{self, about};
-use super::update::{ATTEMPTS, MODIFIED, Raced, Revision, replace, unshown};
+use super::update::{ATTEMPTS, MODIFIED, Revision, replace, unshown};
 use super::{Call, Reply, apply, create, decode, metadata};
 use crate::negotiation::unsupported_media;
 use crate::registry::Row;
@@ -42,14 +42,14 @@ pub(super) async fn patch(call: &Call<'_>) -> Result<Reply, ApiError> {
     }
     let options = WriteOptions::parse_patch(call.query)?;
     let key = store::named(call)?;
-    for _ in 0..ATTEMPTS {
+    let mut attempts = 0..ATTEMPTS;
+    while !attempts.is_empty() {
         let current = store::get(cx, row, &key).await?;
         let old = store::object_of(row, &current.body())?;
         let object = patched(call, patch_type, old, options.field_validation)?;
         match replace(cx, row, current, object, options, Revision::Patched).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),
-            Err(Raced::Again) => {}
-            Err(Raced::Failed(error)) => return Err(error),
+            Err(raced) => raced.again(&mut attempts)?,
         }
     }
     Err(ApiError::conflict(about(row, &key.name), MODIFIED))

@@ -14,7 +14,7 @@ use super::apply::{Configuration, refused};
 use super::get::check_revision;
 use super::options::WriteOptions;
 use super::store::{self, about};
-use super::update::{ATTEMPTS, Raced, Revision, check_uid, replace_owned};
+use super::update::{ATTEMPTS, Revision, check_uid, replace_owned};
 use super::{Call, Reply, decode, metadata, ownership, patch};
 use crate::builtin;
 use crate::negotiation::BodyMedia;
@@ -54,7 +54,8 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
     };
     let key = store::named(call)?;
     let mut change = sent.map(Change::Update);
-    for _ in 0..ATTEMPTS {
+    let mut attempts = 0..ATTEMPTS;
+    while !attempts.is_empty() {
         let current = store::get(cx, row, &key).await?;
         // What is to be applied is read once it is known that there is something to apply it to.
         let change = match &change {
@@ -70,8 +71,7 @@ async fn set(call: &Call<'_>, scale: &Scale) -> Result<Reply, ApiError> {
                 let value = scale_of(scale, &store::object_of(row, &body)?);
                 return Ok(Reply::Value { code: 200, value });
             }
-            Err(Raced::Again) => {}
-            Err(Raced::Failed(error)) => return Err(error),
+            Err(raced) => raced.again(&mut attempts)?,
         }
     }
     Err(ApiError::conflict(about(row, &key.name), "the object keeps changing; please try again"))

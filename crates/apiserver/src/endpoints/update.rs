@@ -1,5 +1,6 @@
 //! Update: replaces an object, its status or another part of it, by compare-and-swap.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use allotment_machinery::field::{FieldError, Path, ShownValue};
@@ -33,7 +34,8 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
     let mut object = decode::object(cx, row, call.body_media()?, &call.body, options.field_validation)?;
     check_names(cx, row, &mut object)?;
     let key = store::named(call)?;
-    for _ in 0..ATTEMPTS {
+    let mut attempts = 0..ATTEMPTS;
+    while !attempts.is_empty() {
         let Some(current) = store::find(cx, &key).await? else {
             if row.kind.strategy.creates_on_update() && cx.info.subresource.is_empty() {
                 check_creation(row, &object, &key, options.dry_run)?;
@@ -53,8 +55,7 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Reply, ApiError> {
         let sent = if once { std::mem::take(&mut object) } else { object.clone() };
         match replace(cx, row, current, sent, options, Revision::Sent).await {
             Ok(body) => return Ok(Reply::Object { code: 200, body }),
-            Err(Raced::Again) => {}
-            Err(Raced::Failed(error)) => return Err(error),
+            Err(raced) => raced.again(&mut attempts)?,
         }
     }
     Err(ApiError::conflict(about(row, &key.name), MODIFIED))
@@ -136,8 +137,22 @@ fn given_revision(object: &Map) -> Result<u64, ApiError> {
 pub(super) enum Raced {
     /// Somebody else was faster, and the client named no revision: try again on the newest state.
     Again,
+    /// The same of one whose turn came after that: nothing was judged yet.
+    Overtaken,
     /// It cannot be done.
     Failed(ApiError),
+}
+
+impl Raced {
+    /// Has it tried again, if it can be. Who was overtaken lost no attempt: somebody else got on.
+    pub(super) fn again(self, attempts: &mut Range<usize>) -> Result<(), ApiError> {
+        match self {
+            Raced::Again => _ = attempts.next(),
+            Raced::Overtaken => {}
+            Raced::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
 }
 
 impl From<ApiError> for Raced {
@@ -188,14 +203,18 @@ pub(super) async fn replace_owned(
     let conditional = check_revision(row, &mut object, &current)? && revision == Revision::Sent;
     // As admission sees it, so that it is not copied for each look.
     let old = Value::Object(old);
-    let (object, held, _turns) = prepared(cx, row, &old, object, &current, options).await?;
-    write(cx, row, &current, object, options.dry_run).await.map_err(|error| match error {
-        Raced::Again if conditional => Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED)),
-        Raced::Failed(error) => {
-            services::after_write(held, Some(&error));
-            Raced::Failed(error)
+    let modified = |raced| match raced {
+        Raced::Again | Raced::Overtaken if conditional => {
+            Raced::Failed(ApiError::conflict(about(row, &current.name), MODIFIED))
         }
-        Raced::Again => Raced::Again,
+        raced => raced,
+    };
+    let (object, held, _turns) = prepared(cx, row, &old, object, &current, options).await.map_err(modified)?;
+    write(cx, row, &current, object, options.dry_run).await.map_err(|raced| {
+        if let Raced::Failed(error) = &raced {
+            services::after_write(held, Some(error));
+        }
+        modified(raced)
     })
 }
 
@@ -224,7 +243,7 @@ async fn prepared(
     mut object: Map,
     current: &Entry,
     options: WriteOptions,
-) -> Result<(Map, Option<Held>, (Turns, Turn)), ApiError> {
+) -> Result<(Map, Option<Held>, (Turns, Turn)), Raced> {
     let subresource = cx.info.subresource.as_str();
     let empty = Map::new();
     let old = before.as_object().unwrap_or(&empty);
@@ -239,7 +258,11 @@ async fn prepared(
     let operation = AdmissionOperation::Update;
     let (namespace, name) = (&*current.namespace, &*current.name);
     let admission = Admission { cx, row, operation, namespace, name, dry_run: options.dry_run };
-    let (mut object, turns) = admission.mutate(object, Some(before)).await?;
+    let (object, turns) = admission.turn(object, Some(before)).await?;
+    if admission.is_overtaken(&turns, current).await? {
+        return Err(Raced::Overtaken);
+    }
+    let mut object = admission.mutate(object, Some(before)).await?;
     check_escalation(cx, &row.kind.group, &row.kind.plural, &object, Some(old)).await?;
     let operation = Operation::Update { old, subresource };
     let held = services::before_write(cx, row, Some(old), &mut object).await?;

@@ -98,3 +98,26 @@ async fn children_of_this_moment_count_beside_controllers_too() {
         world.by("admin", "PATCH", &parent, json!({"spec": (parent_spec())})).await.accepted();
     }
 }
+
+/// Of many who change the same profile, and name no version of it, each gets its turn and none is turned away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_that_come_together_are_all_made() {
+    const MANY: usize = 48;
+    let world = World::new().await;
+    world.parent().await;
+    let profiles = of("team", "privatecloudprofiles");
+    world.post(&profiles, private("mine", json!({"parent": "central"}))).await.accepted();
+    let world = Arc::new(world);
+    for path in [format!("{PROFILES}/central"), format!("{profiles}/mine")] {
+        let all = (0..MANY).map(|number| {
+            let (world, path) = (world.clone(), path.clone());
+            let noted = json!({"metadata": {"annotations": {(format!("example.com/n{number}")): ""}}});
+            tokio::spawn(async move { world.by("admin", "PATCH", &path, noted).await })
+        });
+        for answer in futures::future::join_all(all.collect::<Vec<_>>()).await {
+            answer.expect("an answer").accepted();
+        }
+        let text = world.by("admin", "GET", &path, Value::Null).await.accepted().text;
+        assert!((0..MANY).all(|number| text.contains(&format!("example.com/n{number}\""))), "{text}");
+    }
+}
