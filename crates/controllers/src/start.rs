@@ -17,8 +17,8 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
-use tracing::debug;
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
 
 use crate::access::{AccessRequests, AccessSecret};
 use crate::catalog::{
@@ -32,6 +32,8 @@ use crate::world::{Mirrored, World};
 
 /// Kinds that are followed.
 const KINDS: usize = 14;
+/// How soon is heard of users again where the mirror lags by more than can be asked for.
+const HEAR_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the controllers are told.
 #[derive(Clone, Debug)]
@@ -91,13 +93,18 @@ impl Controllers {
         limit: Duration,
     ) {
         if let Some(catalog) = self.catalog.as_ref().filter(|catalog| catalog.synced.reached(catalog::KINDS)) {
-            let doubted = catalog.world.with(doubted);
-            let heard = timeout(limit, catalog::hear_of_users(client, &catalog.world, profile, &doubted)).await;
-            match heard {
-                Ok(Ok(true)) => {}
-                Ok(Ok(false)) => debug!("a write is judged by a mirror that lags"),
+            let hears = async {
+                while !catalog::hear_of_users(client, &catalog.world, profile, &catalog.world.with(&doubted)).await? {
+                    sleep(HEAR_AGAIN).await;
+                }
+                Ok::<_, kube::Error>(())
+            };
+            match timeout(limit, hears).await {
+                Ok(Ok(())) => {}
                 Ok(Err(error)) => debug!("a write is judged by the mirror alone: {error}"),
-                Err(_) => debug!("a write is judged by the mirror alone: users were not listed in time"),
+                Err(_) => {
+                    warn!("a write is judged by a mirror that lags: not all users were heard of within {limit:?}")
+                }
             }
         }
     }

@@ -46,15 +46,18 @@ impl Lately {
 
     /// The private profiles of which that catalog may not have the last state.
     pub(crate) fn not_in(&self, shown: &Catalog) -> BTreeSet<ObjectKey> {
+        let now = Instant::now();
         let written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.iter().filter(|one| !one.is_in(shown)).map(|one| one.key.clone()).collect()
+        let doubted = written.iter().filter(|one| now - one.at <= LATELY && !one.is_in(shown));
+        doubted.map(|one| one.key.clone()).collect()
     }
 }
 
 impl Written {
     /// Whether a catalog has what was written, or something later.
     fn is_in(&self, catalog: &Catalog) -> bool {
-        let Some(shown) = metadata(catalog, &self.key) else { return false };
+        // What was there is gone since, or was made a moment ago, which was let through as well.
+        let Some(shown) = metadata(catalog, &self.key) else { return self.over.is_some() };
         let number = |text: &str| text.parse::<u64>().ok();
         match (&self.over, shown.resource_version.as_deref()) {
             // What went before it had that name.
@@ -107,7 +110,7 @@ mod tests {
     fn what_the_mirror_does_not_show_is_asked_for() {
         let version = |version: &str| shown(json!({"resourceVersion": version}));
         check(None, &Catalog::default(), true);
-        check(Some("9"), &Catalog::default(), true);
+        check(Some("9"), &Catalog::default(), false);
         check(Some("9"), &version("9"), true);
         check(Some("9"), &version("8"), true);
         check(Some("9"), &version("10"), false);
@@ -115,5 +118,17 @@ mod tests {
         check(Some("b"), &version("a"), false);
         check(None, &version("10"), false);
         check(None, &shown(json!({"resourceVersion": "9", "deletionTimestamp": "2026-01-01T00:00:00Z"})), true);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_asked_for_for_ever() {
+        let lately = Lately::default();
+        lately.let_through(key(), None);
+        tokio::time::advance(LATELY).await;
+        assert_eq!(lately.not_in(&Catalog::default()).len(), 1);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(lately.not_in(&Catalog::default()).len(), 0);
+        lately.forget(None);
+        assert_eq!(lately.0.lock().expect("not poisoned").len(), 0);
     }
 }

@@ -53,7 +53,10 @@ impl Needs {
                 let parent = parent.unwrap_or_else(|| text(object, &["spec", "parent", "name"]));
                 Needs::Private(ObjectKey::new(request.namespace, name), parent.to_owned())
             }
-            "Shoot" if request.operation != AdmissionOperation::Delete => {
+            // Of a Shoot nothing is judged but what of its spec changes.
+            "Shoot"
+                if request.operation != AdmissionOperation::Delete && object.get("spec") != request.old.get("spec") =>
+            {
                 Needs::used_by(object, request.namespace).map_or(Needs::Nothing, Needs::Use)
             }
             _ => Needs::Nothing,

@@ -202,9 +202,9 @@ impl Replica {
                 }
                 End::Lost(why) => warn!(%why, "the Lease is lost: nothing is done any more"),
                 End::Broke(why) => {
-                    // Whoever else can acts meanwhile; until then clusters are served.
+                    // Whoever else can acts meanwhile, and looks in time; until then clusters are served.
                     term.release().await;
-                    let wait = anew.after(since.elapsed());
+                    let wait = anew.after(since.elapsed()).max(self.lease_duration / 5);
                     candidate = self.candidate.not_before(Instant::now() + wait);
                     error!(
                         ?wait,

@@ -1,12 +1,13 @@
 //! Profiles of both kinds: finalizer, versions that expired, status, end.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, Stored};
 use allotment_api::reasons::EventReason;
 use allotment_core::catalog::{
-    Offer, ProfileKey, ProfilePlan, ProfileWrite, StatusBody, StatusWrite, UnreadProfile, decide_profile,
+    Offer, ProfileKey, ProfilePlan, ProfileWrite, StatusBody, StatusWrite, Told, UnreadProfile, decide_profile,
 };
 use async_trait::async_trait;
 use http::header::{ACCEPT, HeaderValue};
@@ -35,12 +36,14 @@ pub(crate) struct Profiles {
     client: Client,
     world: Arc<CatalogWorld>,
     seams: Seams,
+    /// What is so by a status, and could not be told yet.
+    untold: Mutex<HashMap<ObjectKey, Vec<Told>>>,
 }
 
 impl Profiles {
     /// A controller over that API.
     pub(crate) fn new(client: Client, world: Arc<CatalogWorld>, seams: Seams) -> Self {
-        Profiles { client, world, seams }
+        Profiles { client, world, seams, untold: Mutex::default() }
     }
 
     fn decide(&self, profile: &ProfileKey) -> ProfilePlan {
@@ -80,6 +83,25 @@ impl Profiles {
                 in_time(warn_of(&self.client, &self.seams, &about, reason, told)).await
             }
         }
+    }
+
+    fn untold(&self) -> MutexGuard<'_, HashMap<ObjectKey, Vec<Told>>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells what could not be told before: the status does not say any more that it has to be.
+    async fn tell_all(&self, profile: &ProfileKey) -> Result<(), kube::Error> {
+        let key = key_of(profile);
+        loop {
+            let next = self.untold().get(&key).and_then(|told| told.first().cloned());
+            let Some(told) = next else { break };
+            self.tell(profile, told.reason, &told.message).await?;
+            if let Some(told) = self.untold().get_mut(&key) {
+                told.remove(0);
+            }
+        }
+        self.untold().remove(&key);
+        Ok(())
     }
 
     async fn patch(&self, write: &ProfileWrite) -> Result<(), kube::Error> {
@@ -166,8 +188,9 @@ impl Profiles {
             ProfilePlan::WriteStatus { write, told, again } => {
                 self.write_status(write).await?;
                 // Told once it is so: of a write that was refused nobody should read.
-                for told in told {
-                    self.tell(profile, told.reason, &told.message).await?;
+                if !told.is_empty() {
+                    self.untold().entry(key_of(profile)).or_default().extend(told.iter().cloned());
+                    self.tell_all(profile).await?;
                 }
                 self.world.dates.set(&key_of(profile), *again);
                 return Ok(true);
@@ -237,6 +260,7 @@ impl Reconcile for Profiles {
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ReconcileError> {
         let profile = profile_of(key);
+        self.tell_all(&profile).await?;
         let mut before: Option<ProfilePlan> = None;
         for _ in 0..MOST_STEPS {
             let plan = self.decide(&profile);
@@ -255,7 +279,7 @@ impl Reconcile for Profiles {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http::{Method, Response};
     use kube::client::Body;
@@ -265,6 +289,50 @@ mod tests {
     use super::*;
     use crate::frame::still;
 
+    type Written = Arc<Mutex<Vec<(Method, String)>>>;
+
+    /// A server that lists nothing, and takes Events and whatever else is written with the codes that it is told; and what was
+    /// written.
+    fn server(code_of: impl Fn(&Method) -> u16 + Clone + Send + 'static) -> (Client, Written) {
+        let written = Written::default();
+        let seen = written.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (seen, code_of) = (seen.clone(), code_of.clone());
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = String::from_utf8_lossy(&body.collect_bytes().await.expect("a body")).into_owned();
+                let (code, answer) = match parts.method {
+                    Method::GET => (200, json!({"metadata": {"resourceVersion": "9"}, "items": []}).to_string()),
+                    _ => match code_of(&parts.method) {
+                        code @ 400.. => (
+                            code,
+                            json!({"kind": "Status", "status": "Failure", "reason": "", "code": code}).to_string(),
+                        ),
+                        code => {
+                            let mut stored: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+                            stored["metadata"] = json!({"name": "central", "uid": "c", "resourceVersion": "30", "generation": 1,
+                                "finalizers": ["allotment.dev/catalog"], "deletionTimestamp": "1970-01-01T00:00:00Z"});
+                            (code, stored.to_string())
+                        }
+                    },
+                };
+                if parts.method != Method::GET {
+                    seen.lock().expect("unharmed").push((parts.method, body));
+                }
+                let response = Response::builder().status(code).body(Body::from(answer.into_bytes()));
+                Ok::<_, kube::Error>(response.expect("a response"))
+            }
+        });
+        (Client::new(service, "default"), written)
+    }
+
+    fn knows(world: &CatalogWorld, profile: serde_json::Value) -> ObjectKey {
+        let profile: CloudProfile = serde_json::from_value(profile).expect("a profile");
+        let key = ObjectKey::of(&profile.metadata);
+        world.watched(Event::Apply(Followed::<Offer>::of(Stored::Read(profile))));
+        key
+    }
+
     #[tokio::test]
     async fn what_goes_out_of_a_cloud_profile_is_told_though_the_write_fails() {
         let world = Arc::new(CatalogWorld::default());
@@ -273,37 +341,43 @@ mod tests {
                 "annotations": {"allotment.dev/remove-expired-versions": "true"}},
             "spec": {"type": "local", "kubernetes": {"versions": [{"version": "1.31.0"},
                 {"version": "1.29.1", "expirationDate": "1969-01-01T00:00:00Z"}]}}});
-        let profile: CloudProfile = serde_json::from_value(profile).expect("a profile");
-        let key = ObjectKey::of(&profile.metadata);
-        world.watched(Event::Apply(Followed::<Offer>::of(Stored::Read(profile))));
-        let writes = Arc::new(Mutex::new(Vec::new()));
-        let seen = writes.clone();
-        let service = tower::service_fn(move |request: http::Request<Body>| {
-            let seen = seen.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect_bytes().await.expect("a body");
-                let (code, answer) = match parts.method {
-                    Method::GET => (200, json!({"metadata": {"resourceVersion": "9"}, "items": []}).to_string()),
-                    Method::POST => (201, String::from_utf8_lossy(&body).into_owned()),
-                    _ => (
-                        409,
-                        json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409}).to_string(),
-                    ),
-                };
-                if parts.method != Method::GET {
-                    seen.lock().expect("unharmed").push((parts.method, String::from_utf8_lossy(&body).into_owned()));
-                }
-                let response = Response::builder().status(code).body(Body::from(answer.into_bytes()));
-                Ok::<_, kube::Error>(response.expect("a response"))
-            }
-        });
-        let profiles = Profiles::new(Client::new(service, "default"), world, still());
+        let key = knows(&world, profile);
+        let (client, writes) = server(|method| if *method == Method::POST { 201 } else { 409 });
+        let profiles = Profiles::new(client, world, still());
         assert!(profiles.reconcile(&key).await.is_err(), "somebody wrote since");
         let writes = writes.lock().expect("unharmed");
         let [(told, event), (written, patch)] = writes.as_slice() else { panic!("{writes:?}") };
         assert_eq!((told, written), (&Method::POST, &Method::PATCH));
         assert!(event.contains("expired versions are taken out: spec.kubernetes.versions[1.29.1]"), "{event}");
         assert!(patch.contains("1.31.0") && !patch.contains("1.29.1"), "{patch}");
+    }
+
+    #[tokio::test]
+    async fn what_a_status_says_is_told_later_where_it_cannot_be_told_at_once() {
+        for (refusal, tries) in [(503, 2), (429, 2), (422, 1)] {
+            let world = Arc::new(CatalogWorld::default());
+            let profile = json!({"apiVersion": "core.gardener.cloud/v1beta1", "kind": "CloudProfile",
+                "metadata": {"name": "central", "uid": "c", "resourceVersion": "3", "generation": 1,
+                    "finalizers": ["allotment.dev/catalog"], "deletionTimestamp": "1970-01-01T00:00:00Z"},
+                "spec": {"type": "local"}});
+            let key = knows(&world, profile);
+            let child = json!({"metadata": {"name": "mine", "namespace": "team", "uid": "p", "resourceVersion": "20"},
+                "spec": {"parent": "central"}});
+            let child = serde_json::from_value(child).expect("a profile");
+            world.watched(Event::Apply(Followed::<KeptProfile>::of(Stored::Read(child))));
+            let told = Arc::<AtomicUsize>::default();
+            let (client, writes) = server(move |method| match *method {
+                Method::POST if told.fetch_add(1, Ordering::SeqCst) == 0 => refusal,
+                _ => 200,
+            });
+            let profiles = Profiles::new(client, world, still());
+            assert_eq!(profiles.reconcile(&key).await.is_ok(), tries == 1, "{refusal}");
+            profiles.reconcile(&key).await.expect("it is told now");
+            let writes = writes.lock().expect("unharmed");
+            let events: Vec<&String> =
+                writes.iter().filter(|(method, _)| *method == Method::POST).map(|(_, event)| event).collect();
+            assert_eq!(events.len(), tries, "{refusal}: {writes:?}");
+            assert!(events.iter().all(|event| event.contains("DeletionBlocked")), "{events:?}");
+        }
     }
 }

@@ -46,7 +46,7 @@ where
 /// Nothing can be told in a namespace that is going, and that must hold nobody up; nor whoever tells the same now.
 fn unless_ending(answer: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match answer {
-        Err(kube::Error::Api(status)) if [403, 404, 409].contains(&status.code) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 400..500) && !matches!(status.code, 408 | 429) => Ok(()),
         answer => answer,
     }
 }
