@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use allotment_api::catalog::{CloudProfileSpec, Date, ExpiredInUse, PrivateCloudProfileSpec, RemovedVersion};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::dates::later;
+use super::dates::{has_passed, later};
 use super::parent::Parent;
 use super::versions::{VersionKey, dated, once_each, without};
 
@@ -36,7 +36,8 @@ pub struct Expiry<S> {
 }
 
 /// What goes out of a private profile at `now`. `shoots` names the live Shoots of its namespace that use a version of an
-/// image through it: such a version stays if the private profile alone has it, and in any case for the moment that it takes to know them.
+/// image through it, with an empty version those that leave it open: such a version stays if the private profile alone has it, and in
+/// any case for the moment that it takes to know them.
 pub fn expire_private_profile(
     spec: &PrivateCloudProfileSpec,
     parent: &Parent,
@@ -47,7 +48,10 @@ pub fn expire_private_profile(
     let entries = dated(spec.kubernetes.as_ref(), &spec.machine_images);
     let holding = entries.map(|(key, date)| (key, parent.effective(&key, date)));
     let own_dates = once_each(dated(spec.kubernetes.as_ref(), &spec.machine_images));
-    for (key, holds) in once_each(holding) {
+    let holding = once_each(holding);
+    let has_users = |image: &str, version: &str| !shoots(image, version).is_empty();
+    for (key, holds) in &holding {
+        let (key, holds) = (*key, *holds);
         let inherited = parent.date(&key);
         let own = own_dates.get(&key).copied().flatten();
         let Some((date, at)) = holds.and_then(|date| Some((date, date.at()?))) else { continue };
@@ -59,7 +63,13 @@ pub fn expire_private_profile(
             VersionKey::Image(image, version) if inherited.is_none() => Some((image, version)),
             VersionKey::Image(..) | VersionKey::Kubernetes(_) => None,
         };
-        let users = own_image.map(|(image, version)| shoots(image, version)).unwrap_or_default();
+        let users = match own_image.map(|(image, version)| (image, shoots(image, version))) {
+            Some((image, named)) if named.is_empty() && is_last_to_mean(image, parent, &holding, has_users, now) => {
+                shoots(image, "")
+            }
+            Some((_, named)) => named,
+            None => Vec::new(),
+        };
         if own_image.is_some() && users.is_empty() && !has_settled(at, now) {
             next = earlier(next, settled_at(at));
             continue;
@@ -86,6 +96,22 @@ pub fn expire_private_profile(
         PrivateCloudProfileSpec { kubernetes, machine_images, ..spec.clone() }
     });
     Expiry { spec, removed: sorted(removed), in_use, next }
+}
+
+/// Whether of the image no version is left to Shoots that leave it open, once those go that have expired: its parent has none, and
+/// none stays for Shoots that name it. `holding` has the date that holds for each of the private profile's own.
+pub(super) fn is_last_to_mean(
+    image: &str,
+    parent: &Parent,
+    holding: &BTreeMap<VersionKey<'_>, Option<&Date>>,
+    has_users: impl Fn(&str, &str) -> bool,
+    now: Timestamp,
+) -> bool {
+    let goes = |(key, holds): (&VersionKey<'_>, &Option<&Date>)| match key {
+        VersionKey::Image(name, version) if *name == image => has_passed(*holds, now) && !has_users(image, version),
+        VersionKey::Image(..) | VersionKey::Kubernetes(_) => true,
+    };
+    parent.image(image).is_none() && holding.iter().all(goes)
 }
 
 /// What goes out of a CloudProfile at `now`, if its operator lets the platform do that: versions whose latest date, over

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::dates::{has_passed, later};
 use super::entries::{self, Found};
-use super::expiry::{has_settled, removal};
+use super::expiry::{has_settled, is_last_to_mean, removal};
 use super::lineage::faults_of_reference;
 use super::parent::Parent;
 use super::profile;
@@ -25,7 +25,8 @@ pub struct PrivateWrite<'a> {
     pub old: Option<&'a PrivateCloudProfileSpec>,
     /// What was taken out of it before, as its annotation says.
     pub removed: &'a [RemovedVersion],
-    /// Whether a live Shoot of the namespace uses that version of that image through this profile.
+    /// Whether a live Shoot of the namespace uses that version of that image through this profile; with an empty version, whether one
+    /// leaves it open.
     pub in_use: &'a dyn Fn(&str, &str) -> bool,
     /// When it is written.
     pub now: Timestamp,
@@ -45,17 +46,24 @@ impl<'a> PrivateWrite<'a> {
         self.removed.iter().any(|gone| gone.path == path && date.is_none_or(|date| had(gone, date)))
     }
 
+    /// Whether Shoots keep that version of an image of the private profile's own: they name it, or mean it since there is no other.
+    fn keeps(&self, image: &str, version: &str, stored: &Dates<'_>) -> bool {
+        // Of what is stored without a date of its own the parent, which lacks it, has none either.
+        let is_last = || is_last_to_mean(image, self.parent, stored, self.in_use, self.now);
+        (self.in_use)(image, version) || (self.in_use)(image, "") && is_last()
+    }
+
     /// Whether an entry has expired and is not new in this write. What stands there stays as long as it is given, as long as
     /// the parent says; what was taken out does not come back for a parent's later date.
     fn is_over(&self, key: &VersionKey<'_>, date: Option<&Date>, stored: &Dates<'_>) -> bool {
         let inherited = self.parent.date(key);
         match stored.get(key) {
-            Some(stored) if *stored == date => {
+            Some(before) if *before == date => {
                 let holds = self.parent.effective(key, date);
                 match key {
                     VersionKey::Image(image, version) if inherited.is_none() => {
                         let at = holds.and_then(Date::at);
-                        at.is_some_and(|at| has_settled(at, self.now)) && !(self.in_use)(image, version)
+                        at.is_some_and(|at| has_settled(at, self.now)) && !self.keeps(image, version, stored)
                     }
                     VersionKey::Image(..) | VersionKey::Kubernetes(_) => has_passed(holds, self.now),
                 }

@@ -1,7 +1,9 @@
 //! What goes when, over years of simulated time.
 
 use allotment_api::catalog::{Date, RemovedVersion};
-use allotment_core::catalog::{Parent, expire_cloud_profile, expire_private_profile, removed_versions, render};
+use allotment_core::catalog::{
+    Parent, PrivateWrite, expire_cloud_profile, expire_private_profile, over, removed_versions, render,
+};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{at, parent, private, shown};
@@ -78,6 +80,35 @@ fn what_the_private_profile_alone_has_stays_while_shoots_use_it() {
     let all = |_: &str, _: &str| shoots.to_vec();
     let expiry = expire_private_profile(&private(ADDED), &own, all, now);
     assert!(paths(&expiry.removed).contains(&"spec.machineImages[i].versions[1]"));
+}
+
+#[test]
+fn whoever_leaves_the_version_of_an_image_open_is_left_one() {
+    let spec = private(
+        "{parent: central, machineImages: [{name: own, versions: [{version: '5', expirationDate: '2026-03-01T00:00:00Z'},
+        {version: '6', expirationDate: '2026-04-01T00:00:00Z'}]}, {name: i, versions: [{version: '9',
+        expirationDate: '2026-03-01T00:00:00Z'}]}]}",
+    );
+    let offered = parent(OWN);
+    let check = |now: &str, named: &'static [(&str, &str)], goes: &[&str]| {
+        let users = |image: &str, version: &str| {
+            named.iter().filter(|used| **used == (image, version)).map(|_| "s".to_owned()).collect::<Vec<_>>()
+        };
+        let expiry = expire_private_profile(&spec, &offered, users, at(now));
+        assert_eq!(paths(&expiry.removed), goes, "{now}, {named:?}");
+        let in_use = |image: &str, version: &str| named.contains(&(image, version));
+        let write = PrivateWrite { parent: &offered, old: Some(&spec), removed: &[], in_use: &in_use, now: at(now) };
+        let over: Vec<String> = over(&spec, &write).iter().map(ToString::to_string).collect();
+        assert_eq!(over, goes, "applied again: {now}, {named:?}");
+    };
+    let [five, six, nine] = ["own].versions[5]", "own].versions[6]", "i].versions[9]"]
+        .map(|path| -> &'static str { format!("spec.machineImages[{path}").leak() });
+    let open = &[("own", ""), ("i", "")];
+    // There is another one, of its own or of its parent.
+    check("2026-03-02T00:00:00Z", open, &[nine, five]);
+    check("2027-01-01T00:00:00Z", open, &[nine]);
+    check("2027-01-01T00:00:00Z", &[("own", ""), ("own", "6")], &[nine, five]);
+    check("2027-01-01T00:00:00Z", &[], &[nine, five, six]);
 }
 
 #[test]
