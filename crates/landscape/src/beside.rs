@@ -41,6 +41,9 @@ const MANAGER: &str = "allot-controllers";
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait for more changes before they are looked at.
 const SETTLE: Duration = Duration::from_millis(100);
+/// After how many changes, without a minute's rest, that is doubled with each further one, and how often: up to 26 s.
+const MANY_CHANGES: u32 = 16;
+const MOST_DOUBLED: u32 = 8;
 /// How long one try may take, all its requests together.
 const TRY_LIMIT: Duration = Duration::from_secs(30);
 /// The first and the longest wait before something is tried again that the server did not do.
@@ -245,12 +248,16 @@ impl Beside {
     /// for what no watch tells of.
     pub async fn keep(&self, client: &Client) {
         let setup = self.setup(client);
-        let mut changes = installed::changes(client);
+        let (mut changes, mut changed) = (installed::changes(client), 0_u32);
         loop {
             tokio::select! {
                 biased;
-                () = changes.next() => sleep(SETTLE).await,
-                () = sleep(LOOK_AFTER_EVERY) => {}
+                () = changes.next() => {
+                    // Whoever writes it again and again is not fought without a pause.
+                    sleep(SETTLE * 2_u32.pow(changed.saturating_sub(MANY_CHANGES).min(MOST_DOUBLED))).await;
+                    changed = changed.saturating_add(1);
+                }
+                () = sleep(LOOK_AFTER_EVERY) => changed = 0,
             }
             if let Err(error) = within(self.look_after(client)).await {
                 tell(&self.troubles, "the webhooks cannot be looked after, trying again", &error);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use allotment_api::catalog::{ACCEPT_CHILD_ERRORS, CloudProfileSpec, KeptProfile};
 use allotment_core::catalog::{
-    KeptShoot, Parent, Part, ProfileKey, VersionKey, dropped_in_use, dropped_versions, faults_of_change, lacks_room,
-    offers, stands_alone, validate_cloud_profile,
+    Effect, KeptShoot, Parent, Part, ProfileKey, VersionKey, dropped_in_use, dropped_versions, effects,
+    faults_of_change, lacks_room, offers, stands_alone, validate_cloud_profile,
 };
 use allotment_core::write::ObjectKey;
 use allotment_machinery::field::{FieldError, MAX_ERRORS, Path};
@@ -50,6 +50,7 @@ pub(super) fn judge(case: &Case<'_>, pair: &Pair<CloudProfileSpec>, facts: &Fact
     // Before the others: they say most.
     let mut warnings = dropped_parts(old, &pair.new, family);
     warnings.extend(passed_over(&before, &after, family));
+    warnings.extend(told_of_children(&before, &after, family, case.write.now));
     warnings.append(&mut found.warnings);
     if errors.is_empty() { Ok(bounded(warnings, found.unkept, "")) } else { Err(Denial::Invalid(errors)) }
 }
@@ -109,6 +110,28 @@ fn passed_over(old: &Parent, new: &Parent, family: &Family) -> Option<String> {
     Some(format!("spec: it is not known whether they use one of the versions that are dropped: {whom}"))
 }
 
+/// What the change means to private profiles that stay valid.
+fn told_of_children(before: &Parent, after: &Parent, family: &Family, now: Timestamp) -> Vec<String> {
+    let live = family.children.iter().filter(|(_, child)| child.metadata.deletion_timestamp.is_none());
+    let all = effects(before, after, live.map(|(key, child)| (key, &child.spec)), now);
+    let told = all.into_iter().take(MAX_ERRORS).map(|((path, effect), children)| {
+        let whose = named(children);
+        match effect {
+            Effect::Overruled => {
+                format!("{path}: PrivateCloudProfiles {whose} say otherwise, which does not count: this holds there too")
+            }
+            Effect::StandsAlone => format!(
+                "{path}: PrivateCloudProfiles {whose} have it of their own from now on, of which nothing holds but what they say"
+            ),
+            Effect::Goes => format!("{path}: PrivateCloudProfiles {whose} have it too, and it goes out of these now"),
+            Effect::GivesLonger => {
+                format!("{path}: PrivateCloudProfiles {whose} give it for longer, and new Shoots on these may use it until then")
+            }
+        }
+    });
+    told.collect()
+}
+
 /// Versions that go, and that live Shoots use.
 fn taken_from_shoots(old: &Parent, new: &Parent, family: &Family, now: Timestamp) -> Vec<FieldError> {
     if dropped_versions(old.spec(), new.spec()).is_empty() {
@@ -142,7 +165,7 @@ fn in_use(key: &VersionKey<'_>, users: Vec<&ObjectKey>) -> FieldError {
     };
     let detail = format!(
         "{what} {}: it can be dropped once they use another version or are gone; until then give it an expirationDate, so \
-         that no new Shoot takes it",
+         that no new Shoot takes it (what private profiles extend they still give)",
         named(users)
     );
     FieldError::forbidden(&path, detail)

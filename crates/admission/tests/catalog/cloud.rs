@@ -62,6 +62,41 @@ fn a_cloud_profile_may_not_break_private_ones_unless_that_is_accepted() {
     );
 }
 
+#[test]
+fn what_a_change_means_to_private_profiles_is_told_to_whoever_makes_it() {
+    let large = |cpu: &str| serde_json::json!([{"name": "large", "cpu": cpu, "gpu": "0", "memory": "64Gi"}]);
+    let own = object(
+        "PrivateCloudProfile",
+        "team",
+        "mine",
+        serde_json::json!({"parent": "central", "machineTypes": large("16")}),
+    );
+    let world = World::default().profile(parent()).private(own);
+    let mut spec = parent_spec();
+    let types = spec["machineTypes"].as_array_mut().expect("a list");
+    types.extend(large("12").as_array().expect("a list").clone());
+    let changed = object("CloudProfile", "", "central", spec);
+    let (_, warnings) = world.write("root", "CloudProfile", &parent(), &changed).expect("accepted");
+    let told = "spec.machineTypes[large]: PrivateCloudProfiles team/mine say otherwise, which does not count: this holds there too";
+    assert!(warnings.iter().any(|text| text == told), "{warnings:?}");
+
+    let world = World::default().profile(parent()).private(private(extended("2027-01-01T00:00:00Z")));
+    let mut spec = parent_spec();
+    for version in spec["kubernetes"]["versions"].as_array_mut().expect("a list") {
+        if version["version"] == "1.30.1" {
+            version["expirationDate"] = serde_json::json!("2020-01-01T00:00:00Z");
+        }
+    }
+    let ended = object("CloudProfile", "", "central", spec);
+    let (_, warnings) = world.write("root", "CloudProfile", &parent(), &ended).expect("accepted");
+    assert!(
+        warnings.iter().any(|text| text.starts_with(
+            "spec.kubernetes.versions[1.30.1]: PrivateCloudProfiles team/mine give it for longer, and new Shoots"
+        )),
+        "{warnings:?}"
+    );
+}
+
 /// Machine types with names of some length, about 250 bytes each.
 fn machines(count: usize) -> serde_json::Value {
     let machine = |number: usize| serde_json::json!({"name": format!("m{number}-{}", "x".repeat(190)), "cpu": "4", "memory": "8Gi"});
@@ -323,8 +358,11 @@ fn who_drops_what_shoots_use_of_a_cloud_profile_is_warned() {
     let expect = [
         format!("spec.machineTypes[small]: is dropped, and Shoots team/s use it: {stays}"),
         format!("spec.regions[here]: is dropped, and Shoots team/s, team/c use it: {stays}"),
+        "spec.machineTypes[small]: PrivateCloudProfiles team/mine have it of their own from now on, of which nothing holds but \
+         what they say"
+            .to_owned(),
     ];
-    assert_eq!(warnings, expect, "the child has the machine type itself");
+    assert_eq!(warnings, expect, "the child has the machine type itself, and otherwise");
     let world = World::default().profile(parent()).shoot(going(&user));
     let (_, warnings) = world.write("root", "CloudProfile", &parent(), &dropped).expect("accepted");
     assert_eq!(warnings, [""; 0]);

@@ -14,7 +14,7 @@ use tracing::{debug, error, warn};
 use super::lanes::{Lane, Lanes};
 use super::watch::chain;
 use super::write::is_ending;
-use super::{ObjectKey, Queue, is_conflict, is_gone};
+use super::{ObjectKey, Queue, Troubles, is_conflict, is_gone};
 
 /// When to look at an object again, if nothing happens before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ where
     R: Clone + Debug + Default + Ord + Send,
 {
     let mut running = FuturesUnordered::new();
-    let mut lanes = Lanes::default();
+    let (mut lanes, troubles) = (Lanes::default(), Troubles::default());
     loop {
         let free = running.len() - lanes.running() < concurrency;
         let (lane, key) = tokio::select! {
@@ -138,12 +138,12 @@ where
                 None => (None, key),
             },
         };
-        let work = one(controller.clone(), queue.clone(), key);
+        let work = one(controller.clone(), queue.clone(), key, troubles.clone());
         running.push(work.map(|()| lane).boxed());
     }
 }
 
-async fn one<R>(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey, R>>, key: ObjectKey)
+async fn one<R>(controller: Arc<dyn Reconcile>, queue: Arc<Queue<ObjectKey, R>>, key: ObjectKey, troubles: Troubles)
 where
     R: Clone + Debug + Default + Ord + Send,
 {
@@ -163,12 +163,14 @@ where
             }
         }
         Ok(Err(error)) => {
-            let race = error.is_race();
-            let delay = queue.retry(key.clone());
-            if race {
-                debug!(controller = controller.name(), object = %key, ?delay, error = %chain(&error), "lost a race");
+            let (name, text, delay) = (controller.name(), chain(&error), queue.retry(key.clone()));
+            if error.is_race() {
+                debug!(controller = name, object = %key, ?delay, error = %text, "lost a race");
+            } else if let Some(unsaid) = troubles.again(&text) {
+                // What is wrong with all of them alike, as an API server that is away, is said of one.
+                warn!(controller = name, object = %key, ?delay, unsaid, error = %text, "trying again");
             } else {
-                warn!(controller = controller.name(), object = %key, ?delay, error = %chain(&error), "trying again");
+                debug!(controller = name, object = %key, ?delay, error = %text, "trying again");
             }
         }
     }

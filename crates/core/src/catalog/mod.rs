@@ -8,6 +8,7 @@ mod compare;
 mod constraint;
 mod dates;
 mod diff;
+mod effects;
 mod entries;
 mod expiring;
 mod expiry;
@@ -35,6 +36,7 @@ mod within;
 
 pub use dates::{corrected as corrected_date, later};
 pub use diff::{Change, Difference, diff};
+pub use effects::{Effect, effects};
 pub use entries::Found;
 pub use expiring::{Expiring, ProfileName, expiring, used_versions};
 pub use expiry::{Expiry, expire_cloud_profile, expire_private_profile, removed_versions};

@@ -59,7 +59,7 @@ fn check(spec: &CloudProfileSpec, old: Option<&CloudProfileSpec>, now: Timestamp
         let is_new = stored.get(&key) != Some(&date);
         if let Some(date) = date.filter(|_| is_new && has_passed(date, now)) {
             found.warn(|| {
-                format!("{key}.expirationDate: {date} is in the past: no new Shoot can use {}", key.version())
+                format!("{key}.expirationDate: {date} is in the past: no new Shoot on it can use {}", key.version())
             });
         }
     }

@@ -2,6 +2,7 @@
 //! as the command and admission read them.
 
 mod differing;
+mod effects;
 mod expiring;
 mod expiry;
 mod explaining;

@@ -229,7 +229,7 @@ fn cloud_profiles_need_a_type_and_full_kubernetes_versions_and_may_have_dates_in
     let versions = "{type: t, kubernetes: {versions: [{version: '1.30'}, {version: v1.30.2}, {version: 1.30.2-rc.1}]}}";
     check(versions, &[&full("1.30"), &full("v1.30.2"), &full("1.30.2-rc.1")], &[]);
     let past = "{type: t, kubernetes: {versions: [{version: 1.31.0}, {version: 1.30.2, expirationDate: '2026-01-01T00:00:00Z'}]}}";
-    let told = "spec.kubernetes.versions[1.30.2].expirationDate: 2026-01-01T00:00:00Z is in the past: no new Shoot can use 1.30.2";
+    let told = "spec.kubernetes.versions[1.30.2].expirationDate: 2026-01-01T00:00:00Z is in the past: no new Shoot on it can use 1.30.2";
     check(past, &[], &[told]);
     let again = validate_cloud_profile(&cloud(past), Some(&cloud(past)), at(NOW));
     assert_eq!(again, Found::default(), "what stood there is not told again");
