@@ -4,6 +4,7 @@ use allotment_api::catalog::{
     Amount, CloudProfile, CloudProfileSpec, Date, ParentRef, PrivateCloudProfile, PrivateCloudProfileSpec, Shared,
     Shoot,
 };
+use allotment_api::reasons::CatalogReason;
 use kube::CustomResourceExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -133,4 +134,12 @@ fn whatever_may_be_written_below_spec_has_a_bound() {
         });
         assert!(looked_at >= 15, "{looked_at}");
     }
+}
+
+#[test]
+fn what_a_condition_may_say_is_written_down() {
+    let page = include_str!("../../../docs/catalog.md");
+    let table = page.split("\n## ").find(|section| section.starts_with("What conditions say")).expect("the table");
+    let missing = |reason: &&CatalogReason| !table.contains(&format!("`{}`", reason.as_str()));
+    assert_eq!(CatalogReason::ALL.iter().filter(missing).collect::<Vec<_>>(), Vec::<&CatalogReason>::new());
 }

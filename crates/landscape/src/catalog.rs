@@ -233,10 +233,7 @@ impl Look<'_> {
 
     async fn list_shoots(&self, api: &Api<Stored<Shoot>>, catalog: &mut Catalog) -> Result<(), LookupError> {
         let keep = |shoot: Stored<Shoot>| {
-            let shoot = match shoot {
-                Stored::Read(shoot) => KeptShoot::read(&shoot),
-                Stored::Unread(shoot) => KeptShoot::unread(&shoot),
-            };
+            let shoot = KeptShoot::from(shoot);
             catalog.set_shoot(&ObjectKey::of(&shoot.metadata), Some(Arc::new(shoot)));
         };
         pages(api, keep).await.map_err(failed("which Shoots there are"))

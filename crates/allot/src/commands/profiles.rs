@@ -127,10 +127,7 @@ impl Landscape {
     /// The Shoots of one namespace or of all that may be seen.
     pub(super) async fn shoots(platform: &Platform, namespace: Option<&str>) -> anyhow::Result<Self> {
         let mut there = Landscape::default();
-        let keep = |shoot: Stored<Shoot>| match shoot {
-            Stored::Read(shoot) => KeptShoot::read(&shoot),
-            Stored::Unread(shoot) => KeptShoot::unread(&shoot),
-        };
+        let keep = |shoot: Stored<Shoot>| KeptShoot::from(shoot);
         let shoots = there.seen(reading::each::<Stored<Shoot>, _, _>(platform, namespace, keep, |_| {}).await)?;
         there.are_shoots_seen = shoots.is_some();
         shoots.into_iter().flatten().for_each(|shoot| there.add_shoot(shoot));

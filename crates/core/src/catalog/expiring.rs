@@ -1,16 +1,18 @@
 //! Which versions of a catalog expire soon or have expired, in which profiles, and which Shoots use them: for people who
 //! plan. What the platform itself takes out, and when, is `expiry`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use allotment_api::catalog::Date;
+use allotment_api::catalog::{CloudProfileSpec, Date};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::index::{Catalog, ProfileKey};
 use super::parent::Parent;
 use super::reference::ProfileKind;
-use super::versions::{VersionKey, dated};
+use super::render::render;
+use super::usage::longest_meant;
+use super::versions::{VersionKey, dated, once_each};
 use crate::write::ObjectKey;
 
 /// A profile by its place, as programs read it.
@@ -77,32 +79,55 @@ fn versions(catalog: &Catalog, parent: &Parent, now: Timestamp, until: Option<Ti
     let mut rows = Rows { parent: parent.name(), rows: BTreeMap::new(), now, until };
     let spec = parent.spec();
     let name = ProfileKey::Cloud(parent.name().to_owned());
-    let users = live_users(catalog, &name);
-    for (key, date) in dated(spec.kubernetes.as_ref(), &spec.machine_images) {
+    let users = serve(live_users(catalog, &name), spec);
+    for (key, date) in once_each(dated(spec.kubernetes.as_ref(), &spec.machine_images)) {
         rows.put(&key, date, &name, &users);
     }
     for (place, private) in catalog.children(parent.name()) {
         let name = ProfileKey::Private(place.clone());
-        let users = live_users(catalog, &name);
-        let own: BTreeMap<VersionKey<'_>, Option<&Date>> =
-            dated(private.spec.kubernetes.as_ref(), &private.spec.machine_images).collect();
+        let own = dated(private.spec.kubernetes.as_ref(), &private.spec.machine_images);
+        let own = once_each(own.map(|(key, date)| (key, parent.effective(&key, date))));
+        let named = live_users(catalog, &name);
+        // What it comes to is of interest only to Shoots that leave something open.
+        let is_open = |key: &VersionKey<'_>| !own.contains_key(key) && parent.date(key).is_none();
+        let rendered = named.keys().any(is_open).then(|| render(parent, &private.spec).spec);
+        let users = match &rendered {
+            Some(rendered) => serve(named, rendered),
+            None => named,
+        };
         for (key, date) in &own {
-            rows.put(key, parent.effective(key, *date), &name, &users);
+            rows.put(key, *date, &name, &users);
         }
         for key in users.keys().filter(|key| !own.contains_key(key)) {
-            rows.put(key, parent.date(key).flatten(), &name, &users);
+            // What neither gives any more expires no more.
+            if let Some(date) = parent.date(key) {
+                rows.put(key, date, &name, &users);
+            }
         }
     }
     rows.rows.into_values().collect()
 }
 
 /// The live Shoots on a profile, by the versions that they use.
-type Users<'a> = BTreeMap<VersionKey<'a>, Vec<&'a ObjectKey>>;
+type Users<'a> = BTreeMap<VersionKey<'a>, BTreeSet<&'a ObjectKey>>;
 
 fn live_users<'a>(catalog: &'a Catalog, profile: &ProfileKey) -> Users<'a> {
     let mut users = Users::new();
     for (place, shoot) in catalog.shoots_on(profile).filter(|(_, shoot)| shoot.is_live()) {
-        shoot.versions().for_each(|key| users.entry(key).or_default().push(place));
+        for key in shoot.versions() {
+            users.entry(key).or_default().insert(place);
+        }
+    }
+    users
+}
+
+/// The same where a Shoot that leaves its version open, by `1.30` or an image alone, counts for the one that lasts longest: the
+/// profile may drop the others, and that one last.
+fn serve<'a>(named: Users<'a>, profile: &'a CloudProfileSpec) -> Users<'a> {
+    let mut users = Users::new();
+    for (key, shoots) in named {
+        let served = longest_meant(profile, &key).map_or(key, |(served, _)| served);
+        users.entry(served).or_default().extend(shoots);
     }
     users
 }

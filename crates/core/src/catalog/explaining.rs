@@ -12,7 +12,7 @@ use super::index::Catalog;
 use super::parent::Parent;
 use super::reference::{Going, ProfileKind, Reference, check_switch};
 use super::render::{kubernetes_of, render};
-use super::usage::{Begun, check_switch_usage, check_usage};
+use super::usage::{Begun, check_switch_usage, check_usage, longest_meant};
 use super::versions::{VersionKey, dated};
 use crate::write::ObjectKey;
 
@@ -147,18 +147,14 @@ impl List<'_> {
         let entry = all.iter().find(|entry| entry.version == version);
         let begun = Begun::of(version);
         let is_of = |text: &str| begun.as_ref().is_some_and(|begun| begun.is_of(text));
-        let of_family = || all.iter().filter(|entry| is_of(&entry.version));
-        let is_there = entry.is_some() || of_family().next().is_some();
+        let is_there = entry.is_some() || all.iter().any(|entry| is_of(&entry.version));
         self.put(&path, version, |_| if is_there { Verdict::Expired } else { Verdict::Unknown });
         match entry {
             Some(entry) => self.dated(Some(&VersionKey::Kubernetes(version)), entry.expiration_date.clone()),
             // Of `1.30` the version that lasts longest counts.
             None => {
-                let dates: Vec<Option<&Date>> = of_family().map(|entry| entry.expiration_date.as_ref()).collect();
-                if !dates.is_empty() {
-                    let last = dates.iter().max_by_key(|date| date.and_then(Date::at).unwrap_or(Timestamp::MAX));
-                    let holds = last.copied().flatten().cloned();
-                    self.dated(None, holds);
+                if let Some((_, date)) = longest_meant(self.offered.rendered, &VersionKey::Kubernetes(version)) {
+                    self.dated(None, date.cloned());
                 }
             }
         }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use allotment_api::catalog::{CloudProfile, CloudProfileStatus, KeptProfile, KeptStatus, Shoot, ShootSpec, Unread};
+use allotment_api::catalog::{
+    CloudProfile, CloudProfileStatus, KeptProfile, KeptStatus, Shoot, ShootSpec, Stored, Unread,
+};
 use allotment_api::reasons::{CatalogReason, ConditionType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -174,6 +176,15 @@ impl KeptShoot {
     }
 }
 
+impl From<Stored<Shoot>> for KeptShoot {
+    fn from(shoot: Stored<Shoot>) -> Self {
+        match shoot {
+            Stored::Read(shoot) => KeptShoot::read(&shoot),
+            Stored::Unread(shoot) => KeptShoot::unread(&shoot),
+        }
+    }
+}
+
 /// What is kept of a Shoot's metadata: what owners note on it is many times what a profile has to know.
 fn kept(whole: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
@@ -262,16 +273,16 @@ struct Family {
 
 /// Who depends on a CloudProfile. Those that may, since they cannot be read, are counted in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uses {
+pub(super) struct Uses {
     /// Its children.
-    pub children: usize,
+    pub(super) children: usize,
     /// Those that are known as its children, and of which it is written that they cannot be rendered whole or not be shown, or
     /// that cannot be read.
-    pub invalid: usize,
+    pub(super) invalid: usize,
     /// The Shoots that use it or one of its children.
-    pub shoots: usize,
+    pub(super) shoots: usize,
     /// How many of both cannot be read.
-    pub unread: usize,
+    pub(super) unread: usize,
 }
 
 /// Whether what is written says that a private profile cannot be rendered whole, or not be shown.
@@ -465,7 +476,7 @@ impl Catalog {
     }
 
     /// How many depend on a CloudProfile; at no cost for each of them but those that cannot be read.
-    pub fn uses_of(&self, parent: &str) -> Uses {
+    pub(super) fn uses_of(&self, parent: &str) -> Uses {
         let on = |profile: ProfileKey| self.users.get(&profile).map_or(0, BTreeSet::len);
         let Family { invalid, shoots } = self.families.get(parent).copied().unwrap_or_default();
         let of_lost: usize = self.lost_children().map(|key| on(ProfileKey::Private(key.clone()))).sum();

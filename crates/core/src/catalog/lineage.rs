@@ -23,7 +23,7 @@ pub(super) fn names_a_cloud_profile(parent: &ParentRef) -> bool {
 }
 
 /// Whether two references name the same parent, in whichever form.
-pub fn is_same_parent(left: &ParentRef, right: &ParentRef) -> bool {
+fn is_same_parent(left: &ParentRef, right: &ParentRef) -> bool {
     let kind = |parent: &ParentRef| parent.kind.clone().filter(|_| !names_a_cloud_profile(parent));
     left.name == right.name && kind(left) == kind(right)
 }

@@ -15,7 +15,7 @@ use super::dates::has_passed;
 use super::fitting;
 use super::reference::Reference;
 use super::render::kubernetes_of;
-use super::versions::{VersionKey, dated};
+use super::versions::{VersionKey, dated, once_each};
 
 /// Most entries that a message lists.
 const MOST_LISTED: usize = 20;
@@ -139,6 +139,22 @@ fn is_meant(wanted: &VersionKey<'_>, key: &VersionKey<'_>) -> bool {
         }
         _ => false,
     }
+}
+
+/// The version by which a Shoot is served that means `wanted`, with its date: of those that it may stand for the one that lasts
+/// longest, and of several such the highest. Nothing where the profile has none.
+pub(super) fn longest_meant<'p>(
+    profile: &'p CloudProfileSpec,
+    wanted: &VersionKey<'_>,
+) -> Option<(VersionKey<'p>, Option<&'p Date>)> {
+    let meant = once_each(dated(profile.kubernetes.as_ref(), &profile.machine_images));
+    let meant = meant.into_iter().filter(|(key, _)| is_meant(wanted, key));
+    meant.max_by_key(|(key, date)| {
+        let lasts = date.and_then(Date::at).unwrap_or(Timestamp::MAX);
+        // Versions of images have as many parts as they like.
+        let parts: Vec<Option<u64>> = key.version().split('.').map(|part| part.parse().ok()).collect();
+        (key == wanted, lasts, parts)
+    })
 }
 
 /// The versions of a profile that have expired by `now` and are the last ones that one of `wanted` may stand for: whoever

@@ -157,3 +157,61 @@ fn each_date_of_a_version_is_told_with_its_profiles_and_its_users() {
     let all = expiring(&catalog, parent, at(NOW), at("2030-01-01T00:00:00Z"));
     assert!(all.iter().all(|row| row.version != "1.31.0" && row.version != "16.0"), "what has no date never expires");
 }
+
+#[test]
+fn whoever_leaves_a_version_open_uses_the_one_that_lasts_longest() {
+    let shoot = |name: &str, on: &str, kubernetes: &str, image: &str| {
+        let kind = if on == "central" { "CloudProfile" } else { "PrivateCloudProfile" };
+        format!(
+            "
+---
+apiVersion: core.gardener.cloud/v1beta1
+kind: Shoot
+metadata: {{name: {name}, namespace: team}}
+spec:
+  cloudProfile: {{kind: {kind}, name: {on}}}
+  kubernetes: {{version: '{kubernetes}'}}
+  provider: {{workers: [{{name: w, kubernetes: {{version: '{kubernetes}'}}, machine: {{type: m, image: {{name: {image}}}}}}}]}}
+"
+        )
+    };
+    let check = |added: &str, shoots: &[String], expect: &[&str]| {
+        let catalog = catalog(&[CATALOG, added, &shoots.concat()].concat());
+        let parent = &catalog.profile("central").expect("it is there").parent;
+        let mut rows = lines(&used_versions(&catalog, parent, at(NOW)));
+        rows.retain(|row| row.contains("team/open"));
+        assert_eq!(rows, expect);
+    };
+    // On either kind the rows are those of the versions, be they the parent's or a private profile's own.
+    check(
+        "",
+        &[shoot("open", "central", "1.30", "suse"), shoot("open-too", "plain", "1.31", "suse")],
+        &[
+            "kubernetes 1.30.2 2027-01-01 [/central] [team/open]",
+            "kubernetes 1.31.0 never [/central team/plain] [team/inheriting team/open-too]",
+            "suse 16.0 never [/central team/plain] [team/open team/open-too]",
+        ],
+    );
+    check(
+        "",
+        &[shoot("open", "longer", "1.28", "own")],
+        &[
+            "own 1.0 2026-05-15 passed [team/longer] [team/extended team/open]",
+            "kubernetes 1.28.6 2026-06-25 [team/longer] [team/extended team/open]",
+        ],
+    );
+    // What the profile has not, or not any more, has no date, and is not told to last for ever.
+    let gone = [shoot("open", "longer", "1.27", "none"), shoot("open-too", "plain", "1.27.9", "none")];
+    check("", &gone, &[]);
+    // Of several that last as long it is the highest.
+    let many = "
+---
+apiVersion: core.gardener.cloud/v1beta1
+kind: PrivateCloudProfile
+metadata: {name: many, namespace: team}
+spec:
+  parent: central
+  machineImages: [{name: many, versions: [{version: '9.0'}, {version: '10.0'}, {version: '11.0', expirationDate: '2026-07-01T00:00:00Z'}]}]
+";
+    check(many, &[shoot("open", "many", "", "many")], &["many 10.0 never [team/many] [team/open]"]);
+}
