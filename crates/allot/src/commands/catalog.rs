@@ -4,7 +4,6 @@
 mod bounds;
 mod diff;
 mod expiring;
-mod files;
 mod judged;
 
 use std::collections::BTreeMap;
@@ -12,10 +11,10 @@ use std::collections::BTreeMap;
 use allotment_machinery::json::Value;
 use allotment_machinery::yaml;
 
-use self::files::Kind;
 use self::judged::{Aim, Finding, Judged, Level, Over};
 use crate::cli::{CatalogLint, CatalogRender, DocumentFormat, Target};
 use crate::client::Platform;
+use crate::commands::manifests::{self, Kind};
 use crate::commands::profiles;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output;
@@ -50,7 +49,7 @@ pub(crate) fn render(arguments: &CatalogRender) -> Outcome {
 /// Judges the profiles of the files, over parents of the server where that is asked for.
 async fn judge(target: &Target, arguments: &CatalogLint) -> Result<Judged, Failure> {
     let now = arguments.at.unwrap_or_else(|| seams().now());
-    let documents = files::read(&arguments.files, &Kind::PROFILES)?;
+    let documents = manifests::read(&arguments.files, &Kind::PROFILES)?;
     if !arguments.server {
         return Judged::over(&documents, None, now);
     }

@@ -1,20 +1,17 @@
 //! What a request asks for, from flags or from a file.
 
-use std::io::Read;
 use std::path::Path;
 
 use allotment_api::names;
 use allotment_api::requests::{ClusterRequestSpec, KubernetesVersion};
 use allotment_api::traits::TraitEntry;
 use allotment_machinery::yaml;
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use serde_json::{Value, json};
 
+use super::files::{self, shown};
 use crate::cli::Shape;
 use crate::output;
-
-/// More than this is no manifest that somebody wrote.
-const MOST_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What the flags ask for.
 pub(super) fn spec(shape: &Shape) -> ClusterRequestSpec {
@@ -44,13 +41,8 @@ pub(super) fn manifest(file: Option<&Path>, shape: &Shape) -> anyhow::Result<Val
 
 /// The documents of a file that are of a kind of ours; others may stand beside them. `-` is stdin.
 pub(super) fn documents(path: &Path, kind: &str) -> anyhow::Result<Vec<Value>> {
-    documents_of(path, &[kind], names::API_VERSION)
-}
-
-/// The same of any of these kinds of that group.
-pub(super) fn documents_of(path: &Path, kinds: &[&str], api_version: &str) -> anyhow::Result<Vec<Value>> {
-    let group = api_version.split('/').next();
-    let text = read(path).with_context(|| format!("cannot read {}", shown(path)))?;
+    let group = names::API_VERSION.split('/').next();
+    let text = files::text(path)?;
     let read =
         yaml::parse_stream(&text).map_err(|error| anyhow!("{} is neither YAML nor JSON: {error}", shown(path)))?;
     let mut objects = Vec::new();
@@ -60,9 +52,9 @@ pub(super) fn documents_of(path: &Path, kinds: &[&str], api_version: &str) -> an
             let text = format!("warning: {}: {}: {key}; the last one counts", shown(path), key.path);
             output::note(&output::on_a_line(&text));
         }
-        for mut value in items(serde_json::from_slice(&document.value.to_vec())?, kinds) {
+        for mut value in items(serde_json::from_slice(&document.value.to_vec())?, kind) {
             let (found, version) = (member(&value, "kind"), member(&value, "apiVersion"));
-            if !kinds.contains(&found) || version.split('/').next() != group {
+            if found != kind || version.split('/').next() != group {
                 other = Some(match found {
                     "" => "something without a kind".to_owned(),
                     found => format!("a {found} ({version})"),
@@ -76,9 +68,7 @@ pub(super) fn documents_of(path: &Path, kinds: &[&str], api_version: &str) -> an
         }
     }
     match other.filter(|_| objects.is_empty()) {
-        Some(other) => {
-            bail!("{} holds {other}, and a {} of {api_version} is wanted", shown(path), kinds.join(" or "))
-        }
+        Some(other) => bail!("{} holds {other}, and a {kind} of {} is wanted", shown(path), names::API_VERSION),
         None => Ok(objects),
     }
 }
@@ -88,12 +78,12 @@ fn member<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 /// What a list holds, as kubectl prints it; of anything else itself. A list of one kind may leave to itself what its items are.
-fn items(mut value: Value, kinds: &[&str]) -> Vec<Value> {
-    let kind = kinds.iter().find(|kind| member(&value, "kind").strip_suffix("List") == Some(kind));
-    let is_list = kind.is_some() || (member(&value, "kind"), member(&value, "apiVersion")) == ("List", "v1");
+fn items(mut value: Value, kind: &str) -> Vec<Value> {
+    let is_of_kind = member(&value, "kind").strip_suffix("List") == Some(kind);
+    let is_list = is_of_kind || (member(&value, "kind"), member(&value, "apiVersion")) == ("List", "v1");
     let version = value["apiVersion"].clone();
     match value.get_mut("items").filter(|_| is_list).map(Value::take) {
-        Some(Value::Array(items)) if kind.is_some() => {
+        Some(Value::Array(items)) if is_of_kind => {
             let of_list = |mut item: Value| {
                 if let Some(members) = item.as_object_mut() {
                     members.entry("apiVersion").or_insert_with(|| version.clone());
@@ -105,24 +95,6 @@ fn items(mut value: Value, kinds: &[&str]) -> Vec<Value> {
         }
         Some(Value::Array(items)) => items,
         _ => vec![value],
-    }
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    let source: Box<dyn Read> = match path.to_str() {
-        Some("-") => Box::new(std::io::stdin().lock()),
-        _ => Box::new(std::fs::File::open(path)?),
-    };
-    let mut text = String::new();
-    source.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-/// A file as messages name it.
-pub(super) fn shown(path: &Path) -> String {
-    match path.to_str() {
-        Some("-") => "stdin".to_owned(),
-        _ => path.display().to_string(),
     }
 }
 
@@ -156,5 +128,20 @@ mod tests {
         check("?a/b", "a/b", Some(true), None);
         check("not:a/b", "a/b", None, Some(true));
         check("?not:a/b", "a/b", Some(true), Some(true));
+    }
+
+    #[test]
+    fn large_files_are_read_to_their_end_and_larger_ones_refused_by_name() {
+        let path = std::env::temp_dir().join(format!("allot-shape-{}", std::process::id()));
+        let documents = |padding: usize| {
+            let one = format!("{{apiVersion: {}, kind: Purpose}}\n", names::API_VERSION);
+            std::fs::write(&path, format!("{one}---\n{}---\n{one}", "# padding\n".repeat(padding / 10))).unwrap();
+            documents(&path, "Purpose").map(|found| found.len()).map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(documents(5 * 1024 * 1024), Ok(2));
+        let most = yaml::MAX_LENGTH;
+        let refused = format!("cannot read {}: it has more than {most} bytes", path.display());
+        assert_eq!(documents(most), Err(refused));
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -410,6 +410,11 @@ kubernetes 1.29.1   2026-01-01T00:00:00Z   504d ago   central    other/old
 kubernetes 1.29.1   2027-06-01T00:00:00Z   12d        team/own   team/extended
 ";
     check(&files, &at, 0, expect, &[lost]);
+    // As other landscapes call the private kind, in profiles and in Shoots that use them.
+    let [team_of_others, shoots_of_others] =
+        [&team, SHOOTS].map(|text| text.replace("PrivateCloudProfile", "NamespacedCloudProfile"));
+    let of_others = [files[0], ("team.yaml", &team_of_others), ("shoots.yaml", &shoots_of_others)];
+    check(&of_others, &at, 0, expect, &[lost]);
     let near: String = expect.lines().take(2).map(|line| format!("{line}\n")).collect();
     check(&files, &[at.as_slice(), &["--within", "11d"]].concat(), 0, &near, &[lost]);
     let (_folder, output) = catalog(&files, &[at.as_slice(), &["-o", "json"]].concat());

@@ -252,6 +252,21 @@ async fn profiles_of_files_count_in_the_place_of_those_of_the_server() {
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": [shoot, own, central]});
     check(&[&write("all.json", &list)], given);
 
+    // As it is written for other landscapes, with a slip, in a large file: what stands at its end counts as well.
+    shoot["spec"]["cloudProfile"]["kind"] = "NamespacedCloudProfile".into();
+    own["kind"] = "NamespacedCloudProfile".into();
+    central["spec"]["kubernetes"]["versions"][2]["expirationDate"] = "2098-01-1T00:00:00Z".into();
+    let padding = "# padding\n".repeat(512 * 1024);
+    let large = folder.0.join("large.yaml").to_str().expect("a path").to_owned();
+    std::fs::write(&large, format!("{shoot}\n---\n{padding}---\n{own}\n---\n{central}\n")).expect("a file is written");
+    check(&[&large], given);
+    let (_, out, err) = explain(&[&large]);
+    assert!(
+        out.contains("the CloudProfile says 2098-01-01T00:00:00Z") && err.contains("write \"2098-01-01T00:00:00Z\""),
+        "{out}{err}"
+    );
+    assert_eq!(err.matches("PrivateCloudProfile: write that here").count(), 2, "{err}");
+
     let (code, _, err) = explain(&[&of_shoot, &of_own, &of_own]);
     let twice = "PrivateCloudProfile team-green/own stands in the files more than once: take one out";
     assert!(code == Some(1) && err.contains(twice), "{err}");

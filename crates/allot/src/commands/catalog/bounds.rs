@@ -6,7 +6,7 @@ use allotment_machinery::json;
 use allotment_machinery::schema::{Schema, apply_defaults, normalise_numbers, parse_structural, prune, validate};
 use anyhow::anyhow;
 
-use super::files::{Document, Kind};
+use crate::commands::manifests::{Document, Kind};
 
 /// The definitions of profiles.
 pub(super) struct Bounds {

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use allotment_api::catalog::{CloudProfile, Date, KeptProfile, Shoot};
+use allotment_api::catalog::{CloudProfile, Date, KeptProfile};
 use allotment_core::catalog::{self, Expiring, KeptShoot, Offer};
 use allotment_machinery::time;
 use anyhow::{anyhow, bail};
 use serde_json::json;
 
-use super::files::{self, Kind};
 use crate::cli::{CatalogExpiring, ExplainFormat, Target};
 use crate::client::Platform;
+use crate::commands::manifests::{self, Kind};
 use crate::commands::profiles::Landscape;
 use crate::commands::versions;
 use crate::exit::Outcome;
@@ -50,10 +50,8 @@ pub(crate) async fn run(target: &Target, arguments: &CatalogExpiring) -> Outcome
 
 fn of_files(files: &[PathBuf]) -> anyhow::Result<Landscape> {
     let mut there = Landscape::default().whole();
-    for document in files::read(files, &[Kind::Public, Kind::Private, Kind::Namespaced, Kind::Shoot])? {
-        for text in document.slips.iter().chain(&document.warnings) {
-            output::note(&format!("warning: {}: {text}", document.place()));
-        }
+    for document in manifests::read(files, &Kind::ALL)? {
+        document.tell();
         let wrong = |why: String| anyhow!("{}: {why}", document.place());
         let object = document.metadata().map_err(wrong)?;
         match document.kind {
@@ -66,8 +64,8 @@ fn of_files(files: &[PathBuf]) -> anyhow::Result<Landscape> {
                 there.add_private(KeptProfile { metadata: object, spec, ..KeptProfile::default() });
             }
             Kind::Shoot => {
-                let shoot = Shoot { metadata: object, spec: document.spec().map_err(wrong)? };
-                there.add_shoot(KeptShoot::read(&shoot));
+                document.named().map_err(wrong)?;
+                there.add_shoot(KeptShoot::read(&document.shoot().map_err(wrong)?));
             }
         }
     }

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
 use super::bounds::Bounds;
-use super::files::{self, Document, Kind};
+use crate::commands::manifests::{self, Document, Kind};
 use crate::exit::{Code, Failure};
 use crate::output;
 
@@ -149,7 +149,7 @@ impl Judged {
     }
 
     fn of(files: &[PathBuf], now: Timestamp) -> Result<Judged, Failure> {
-        Judged::over(&files::read(files, &Kind::PROFILES)?, None, now)
+        Judged::over(&manifests::read(files, &Kind::PROFILES)?, None, now)
     }
 
     /// The same of what was read, over the parents among it and those of a server, if that was asked.

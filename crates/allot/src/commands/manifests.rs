@@ -1,19 +1,22 @@
 //! Reads files with profiles and Shoots: documents of other kinds are passed over, slips are put right and told.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use allotment_api::catalog::{API_VERSION, GROUP};
+use allotment_api::catalog::{API_VERSION, GROUP, Shoot, ShootSpec};
 use allotment_core::catalog::correct;
 use allotment_machinery::json::{Map, Value};
 use allotment_machinery::metadata::validate_always;
 use allotment_machinery::schema::normalise_numbers;
 use allotment_machinery::{names, yaml};
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 
+use super::files::{self, shown};
 use crate::output;
+
+/// What other landscapes call a private profile, in objects and in Shoots that use one.
+const NAMESPACED: &str = "NamespacedCloudProfile";
 
 /// Which kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +34,14 @@ pub(super) enum Kind {
 impl Kind {
     /// Those that are profiles.
     pub(super) const PROFILES: [Kind; 3] = [Kind::Public, Kind::Private, Kind::Namespaced];
+    /// Profiles, and who uses them.
+    pub(super) const ALL: [Kind; 4] = [Kind::Public, Kind::Private, Kind::Namespaced, Kind::Shoot];
 
     fn read(kind: &str) -> Option<Self> {
         match kind {
             "CloudProfile" => Some(Kind::Public),
             "PrivateCloudProfile" => Some(Kind::Private),
-            "NamespacedCloudProfile" => Some(Kind::Namespaced),
+            NAMESPACED => Some(Kind::Namespaced),
             "Shoot" => Some(Kind::Shoot),
             _ => None,
         }
@@ -46,13 +51,13 @@ impl Kind {
         match self {
             Kind::Public => "CloudProfile",
             Kind::Private => "PrivateCloudProfile",
-            Kind::Namespaced => "NamespacedCloudProfile",
+            Kind::Namespaced => NAMESPACED,
             Kind::Shoot => "Shoot",
         }
     }
 }
 
-/// A profile in a file.
+/// A profile or Shoot in a file.
 #[derive(Debug)]
 pub(super) struct Document {
     file: String,
@@ -70,21 +75,33 @@ pub(super) struct Document {
 }
 
 /// The objects of these kinds of all files in their order; at least one.
-pub(super) fn read(files: &[PathBuf], kinds: &[Kind]) -> anyhow::Result<Vec<Document>> {
-    let mut found = Vec::new();
-    for path in files {
-        let file = shown(path);
-        let text = text(path).with_context(|| format!("cannot read {file}"))?;
-        let documents =
-            yaml::parse_stream(&text).map_err(|error| anyhow!("{file} is neither YAML nor JSON: {error}"))?;
-        let objects = documents.into_iter().flat_map(objects);
-        found.extend(objects.filter_map(|document| Document::of(&file, document, kinds)));
-    }
+pub(super) fn read(paths: &[PathBuf], kinds: &[Kind]) -> anyhow::Result<Vec<Document>> {
+    let found = read_any(paths, kinds)?;
     if found.is_empty() {
-        let names: Vec<String> = files.iter().map(|path| shown(path)).collect();
-        bail!("{} holds no CloudProfile or PrivateCloudProfile of {GROUP}", names.join(", "));
+        bail!("{} holds no CloudProfile or PrivateCloudProfile of {GROUP}", all_shown(paths));
     }
     Ok(found)
+}
+
+/// The same where there may be none.
+pub(super) fn read_any(paths: &[PathBuf], kinds: &[Kind]) -> anyhow::Result<Vec<Document>> {
+    let mut found = Vec::new();
+    for path in paths {
+        found.extend(of_text(&shown(path), &files::text(path)?, kinds)?);
+    }
+    Ok(found)
+}
+
+/// The same of the text of one file.
+pub(super) fn of_text(file: &str, text: &str, kinds: &[Kind]) -> anyhow::Result<Vec<Document>> {
+    let documents = yaml::parse_stream(text).map_err(|error| anyhow!("{file} is neither YAML nor JSON: {error}"))?;
+    let objects = documents.into_iter().flat_map(objects);
+    Ok(objects.filter_map(|document| Document::of(file, document, kinds)).collect())
+}
+
+/// Files as messages name them.
+pub(super) fn all_shown(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| shown(path)).collect::<Vec<_>>().join(", ")
 }
 
 /// The objects of a document: several where it is a list, as kubectl prints it.
@@ -114,28 +131,6 @@ fn objects(document: yaml::Document) -> Vec<yaml::Document> {
         yaml::Document { number, line, value, duplicates: own.collect() }
     };
     items.into_iter().enumerate().map(item).collect()
-}
-
-fn text(path: &Path) -> anyhow::Result<String> {
-    let source: Box<dyn Read> = match path.to_str() {
-        Some("-") => Box::new(std::io::stdin().lock()),
-        _ => Box::new(std::fs::File::open(path)?),
-    };
-    let mut text = String::new();
-    let most = yaml::MAX_LENGTH as u64;
-    // One more than is read, so that a text which is cut off is told from one that ends.
-    source.take(most + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > most {
-        bail!("it has more than {most} bytes");
-    }
-    Ok(text)
-}
-
-fn shown(path: &Path) -> String {
-    match path.to_str() {
-        Some("-") => "stdin".to_owned(),
-        _ => path.display().to_string(),
-    }
 }
 
 impl Document {
@@ -185,11 +180,60 @@ impl Document {
         typed_metadata(&self.value)
     }
 
+    /// That it has a name, or what is wrong without.
+    pub(super) fn named(&self) -> Result<(), String> {
+        match self.name.as_str() {
+            "" => Err(format!("metadata.name: Required value: name the {}", self.kind.as_str())),
+            _ => Ok(()),
+        }
+    }
+
+    /// A Shoot, with a name or without. One that uses a profile as other landscapes call it uses a private one.
+    pub(super) fn shoot(&self) -> Result<Shoot, String> {
+        let (metadata, mut spec) = (self.metadata()?, self.unnamed_spec::<ShootSpec>()?);
+        if let Some(profile) = spec.cloud_profile.as_mut().filter(|profile| profile.kind.as_deref() == Some(NAMESPACED))
+        {
+            profile.kind = Some(Kind::Private.as_str().to_owned());
+        }
+        Ok(Shoot { metadata, spec })
+    }
+
+    /// Says on stderr what is put right, and what is passed over.
+    pub(super) fn tell(&self) {
+        self.note(self.slips.iter().chain(&self.warnings).map(|text| format!("{}: {text}", self.place())));
+    }
+
+    /// Says as well what else an API server of this platform would not take as it stands there.
+    pub(super) fn tell_all(&self) {
+        self.note(self.told());
+    }
+
+    fn note(&self, told: impl IntoIterator<Item = String>) {
+        told.into_iter().for_each(|text| output::note(&output::on_a_line(&format!("warning: {text}"))));
+    }
+
+    /// All that there is to tell of how it is written.
+    pub(super) fn told(&self) -> Vec<String> {
+        let uses = || self.value.at(&["spec", "cloudProfile", "kind"]).and_then(Value::as_str);
+        let private = Kind::Private.as_str();
+        let other = match self.kind {
+            Kind::Namespaced => Some(format!("is read as a {private}: write that here")),
+            Kind::Shoot if uses() == Some(NAMESPACED) => {
+                Some(format!("spec.cloudProfile.kind: {NAMESPACED} is read as {private}: write that here"))
+            }
+            Kind::Public | Kind::Private | Kind::Shoot => None,
+        };
+        let all = self.slips.iter().chain(&self.warnings).chain(&self.errors).chain(&other);
+        all.map(|text| format!("{}: {text}", self.place())).collect()
+    }
+
     /// The spec as one of its kind, or why it is none: with the field, where that can be told.
     pub(super) fn spec<T: DeserializeOwned>(&self) -> Result<T, String> {
-        if self.name.is_empty() {
-            return Err(format!("metadata.name: Required value: name the {}", self.kind.as_str()));
-        }
+        self.named()?;
+        self.unnamed_spec()
+    }
+
+    fn unnamed_spec<T: DeserializeOwned>(&self) -> Result<T, String> {
         let spec = self.value.get("spec").and_then(Value::as_object);
         let spec = spec.ok_or(match self.kind {
             Kind::Shoot => "spec: Required value: say what the Shoot uses",
