@@ -176,6 +176,7 @@ async fn a_replica_that_broke_hands_over_and_one_alone_begins_anew() {
     for name in ["r3", "r4", "r5"] {
         leads.breaks(&providers).await;
         let is_others_turn = tokio::select! {
+            biased;
             () = stands_by.becomes(Role::Leads) => true,
             () = leads.becomes(Role::Leads) => false,
         };
