@@ -115,7 +115,8 @@ async fn follow(server: &ApiServer, known: &Arc<Known>, queue: &mut Queue) -> Re
                     queue.add(Item { tenant: tenant.clone(), work });
                 }
             }
-            () = sleep_until(next_due), if next_due.is_some() => {}
+            // While all are at work, what is due waits for them.
+            () = sleep_until(next_due), if next_due.is_some() && workers.len() < WORKERS => {}
             _ = forget.tick() => forget_gone(server, known, queue).await,
         }
     }
