@@ -34,7 +34,7 @@ pub(super) async fn catch_up(client: &Client, world: &CatalogWorld, profile: &Pr
 
 /// Brings what is known of a profile's users up to what the API says, for one who judges a change of it now and has no
 /// time for lists of private profiles, of which each may have a hundred kilobytes. Of these come those that are `doubted`, and
-/// those that a Shoot uses and nobody knows. False: there was more than could be asked for.
+/// those that a Shoot uses and nobody knows, however many. False: there were more new Shoots than could be asked for.
 pub(crate) async fn hear_of_users(
     client: &Client,
     world: &CatalogWorld,
